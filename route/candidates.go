@@ -151,7 +151,9 @@ func (r *readers) settleModel(d *decision) {
 // prefer keeps the members at which the request does best, whatever the policy.
 func (r *readers) prefer(d *decision, t *conversation.Found) {
 	if r.health.Mutes() {
-		d.keep(func(m pool.Member) bool { return !r.health.IsMute(d.now, m.Endpoint().Slot(), m.Model()) })
+		d.keep(func(m pool.Member) bool {
+			return !r.health.IsMute(d.now, m.Endpoint().Slot(), Line(d.req.Class, m.Model(), d.req.Path))
+		})
 	}
 	r.preferInMemory(d)
 	if d.pool.Uniform() {

@@ -104,3 +104,96 @@ func TestOneModelIsSilent(t *testing.T) {
 		})
 	}
 }
+
+// TestOnePathIsSilent: work that is no turn and waits for much longer than any such answer took goes elsewhere, where
+// the endpoint begins later work or sends nothing; not while such answers come, nor before it is known how long they
+// take.
+func TestOnePathIsSilent(t *testing.T) {
+	const path = "/v1/rerank"
+	for name, tt := range map[string]struct {
+		known  int           // answers before
+		took   time.Duration // each of them
+		waited time.Duration
+		then   func(r *route.Router, now time.Time, ask func(class fleet.Class) fleet.Lease)
+		mute   bool
+	}{
+		"nothing comes":       {known: 9, took: time.Second, waited: time.Minute, mute: true},
+		"not for long enough": {known: 9, took: time.Second, waited: 20 * time.Second},
+		"they take long":      {known: 9, took: 10 * time.Second, waited: time.Minute},
+		"few are known":       {known: 3, took: time.Second, waited: time.Minute},
+		"another is answered": {
+			known: 9, took: time.Second, waited: time.Minute,
+			then: func(r *route.Router, now time.Time, ask func(class fleet.Class) fleet.Lease) {
+				r.Observe(now, route.FirstByte{Lease: ask(fleet.Auxiliary)})
+			},
+		},
+		"later turns are begun": {
+			known: 9, took: time.Second, waited: time.Minute, mute: true,
+			then: func(r *route.Router, now time.Time, ask func(class fleet.Class) fleet.Lease) {
+				r.Observe(now, route.FirstByte{Lease: ask(fleet.Turn)})
+			},
+		},
+		"an earlier turn goes on": {
+			known: 9, took: time.Second, waited: time.Minute,
+			then: func(r *route.Router, now time.Time, _ func(class fleet.Class) fleet.Lease) {
+				r.Observe(now, route.StreamsAlive{At: map[string]time.Time{"a": now}})
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Unix(1_000_000, 0)
+			r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }})
+			declare := route.Declared{Source: "test"}
+			for _, e := range []string{"a", "b"} {
+				declare.Endpoints = append(declare.Endpoints, fleet.Endpoint{Name: e, URL: "http://" + e, Weight: 1})
+			}
+			r.Observe(now, declare)
+			for _, e := range []string{"a", "b"} {
+				r.Observe(now, route.Probed{Endpoint: e, Report: fleet.Report{
+					Healthy: true, Models: []fleet.Model{{ID: "m"}},
+				}})
+			}
+			at := func(endpoint string, class fleet.Class) route.Decision {
+				q := fleet.Request{Class: class, Model: "m", Pin: endpoint, Path: path}
+				if class == fleet.Turn {
+					q.Path, q.MintedID, q.PromptBytes, q.Stream = "/v1/completions", "s", 4000, true
+				}
+				made, err := r.Decide(now, &q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return made.Decision
+			}
+			ask := func(class fleet.Class) fleet.Lease { return at("a", class).Lease }
+			for range tt.known {
+				l := ask(fleet.Auxiliary)
+				now = now.Add(tt.took)
+				r.Observe(now, route.FirstByte{Lease: l})
+				r.Observe(now, route.Finished{Lease: l})
+			}
+			ask(fleet.Auxiliary)
+			now = now.Add(tt.waited)
+			if tt.then != nil {
+				tt.then(r, now, ask)
+			}
+			r.Observe(now, route.StreamsAlive{})
+			var want []string
+			to := "a"
+			if tt.mute {
+				want, to = []string{path}, "b"
+			}
+			if mute := r.Status(now)[0].Mute; !slices.Equal(mute, want) {
+				t.Errorf("mute for %q, want %q", mute, want)
+			}
+			for range 9 { // so that the other endpoint has more work
+				at("b", fleet.Turn)
+			}
+			if d := at("", fleet.Auxiliary); d.Endpoint.Name != to {
+				t.Errorf("the next goes to %s, want %s", d.Endpoint.Name, to)
+			}
+			if d := at("", fleet.Turn); d.Endpoint.Name != "a" {
+				t.Errorf("a turn goes to %s, want a", d.Endpoint.Name)
+			}
+		})
+	}
+}

@@ -67,7 +67,7 @@ func (r *Router) reserve(
 		f.text = req.Content.Text
 	}
 	f.trial = r.health.Admit(ep.Slot())
-	r.health.AdmitModel(now, ep.Slot(), made.Model)
+	r.health.AdmitModel(now, ep.Slot(), f.line())
 	rates := r.speed.Reader()
 	r.replicas.seq++
 	job := r.backlog.Open(now, f.index, backlog.Work{
@@ -208,9 +208,14 @@ func (r *Router) computed(now, at time.Time, f *reservation) {
 	f.prefilled = true
 	rates := r.speed.Reader()
 	j := r.backlog.Computed(at, f.index, rates)
+	if f.peer.peer == 0 && f.line() != "" {
+		r.health.Heard(f.ep.Slot(), f.line(), now)
+		if f.class != fleet.Turn {
+			r.health.Took(f.ep.Slot(), f.line(), now.Sub(j.Sent))
+		}
+	}
 	if f.peer.peer == 0 && f.class != fleet.Auxiliary {
 		r.health.Alive(f.ep.Slot(), now)
-		r.health.Heard(f.ep.Slot(), f.decision.Model, now)
 		r.health.Begun(f.ep.Slot(), j.Sent)
 		r.health.Accepted(f.ep.Slot(), j.Sent)
 	}

@@ -42,17 +42,24 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Ch
 // may take the model's place meanwhile, and a model may be loaded.
 func (r *Router) listenToModels(now time.Time, since []Sign) {
 	for _, s := range since {
-		if f := r.reservation(s.Lease); f != nil && f.prefilled && f.class != fleet.Auxiliary {
-			r.health.Heard(f.ep.Slot(), f.decision.Model, s.At)
+		if f := r.reservation(s.Lease); f != nil && f.prefilled && f.line() != "" {
+			r.health.Heard(f.ep.Slot(), f.line(), s.At)
 		}
 	}
 	judged := r.health.Reader()
 	for i := range r.reservations {
 		f := &r.reservations[i]
-		if !f.open || f.prefilled || f.class != fleet.Turn || f.peer.peer != 0 {
+		if !f.open || f.prefilled || f.peer.peer != 0 {
 			continue
 		}
 		j := r.backlog.Reader().Job(f.index)
+		if f.class != fleet.Turn {
+			if !j.Queued && !judged.Loads(now, j.Slot) &&
+				judged.Late(now, j.Slot, f.line(), j.Sent, r.cfg.Silent) {
+				r.health.Mute(now, j.Slot, f.line(), now.Sub(j.Sent))
+			}
+			continue
+		}
 		if j.Queued || !j.Late(now) || !judged.Overtaken(now, j.Slot, f.decision.Model, j.Sent, r.cfg.Silent) ||
 			judged.Loads(now, j.Slot) || r.wholeOf(now, j.Slot, f.decision.Model) {
 			continue
@@ -61,11 +68,22 @@ func (r *Router) listenToModels(now time.Time, since []Sign) {
 	}
 }
 
+// Line is what an endpoint may be silent for while it is well otherwise: for turns a model, for other work a path that
+// is known; "" for what is never judged by it.
+func Line(class fleet.Class, model, path string) string {
+	if class == fleet.Turn {
+		return model
+	}
+	return path
+}
+
+func (f *reservation) line() string { return Line(f.class, f.decision.Model, f.path) }
+
 // wholeOf reports whether an endpoint computes an answer of a model that is not streamed and not overdue.
 func (r *Router) wholeOf(now time.Time, slot int, model string) bool {
 	for i := range r.reservations {
 		f := &r.reservations[i]
-		if !f.open || f.prefilled || f.class == fleet.Auxiliary || f.decision.Model != model {
+		if !f.open || f.prefilled || f.class != fleet.Turn || f.decision.Model != model {
 			continue
 		}
 		if j := r.backlog.Reader().Job(f.index); j.Slot == slot && !j.Stream && !j.Queued && !j.Late(now) {

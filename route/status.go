@@ -29,7 +29,8 @@ type EndpointStatus struct {
 	Requests uint64 // requests sent to it since it was declared
 	Failures uint64 // failed requests blamed on it
 	Silent   bool   // ejected for silence: requests waiting there should be retried elsewhere
-	// models that it gives no sign of life for, while it answers for others: the same holds for their requests
+	// models and paths (see Line) that it gives no sign of life for, while it is well otherwise: the same holds for
+	// their requests
 	Mute []string
 
 	KV KVFigures // from its KV events

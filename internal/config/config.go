@@ -412,7 +412,7 @@ type Health struct {
 	PanicShare float64 `yaml:"panic_share"`
 	// Silent is how long an endpoint with good health may give no sign of life while answers are overdue. Then it is
 	// ejected, and its waiting requests go elsewhere. While it answers for other models, that holds for the requests of
-	// the silent one alone. 0 is for ever.
+	// the silent one alone; for embeddings, rerank and the like, for those of the path. 0 is for ever.
 	Silent time.Duration `yaml:"silent"`
 	// BusyFor is how long a 429 or 503 without Retry-After keeps traffic away.
 	BusyFor time.Duration `yaml:"busy_for"`

@@ -13,7 +13,7 @@ type Unreachable struct {
 	looked int64 // unix nanoseconds of the latest look
 	// reason: ErrRefusing, ErrDown, ErrAsleep, or ErrSilent for one that seems to hang although it is healthy
 	endpoints map[string]error
-	mute      map[[2]string]bool // endpoints that are so for one model, by the names of both
+	mute      map[[2]string]bool // endpoints that are so for one line, by the names of both
 	up        map[string]int     // number of endpoints that are up, by pool
 }
 
@@ -33,8 +33,8 @@ func (g *Unreachable) others(pool string, why error) bool {
 }
 
 // why is why an endpoint is not worth waiting for; nil if it is.
-func (g *Unreachable) why(endpoint, model string) error {
-	if why := g.endpoints[endpoint]; why != nil || len(g.mute) == 0 || !g.mute[[2]string{endpoint, model}] {
+func (g *Unreachable) why(endpoint, line string) error {
+	if why := g.endpoints[endpoint]; why != nil || len(g.mute) == 0 || !g.mute[[2]string{endpoint, line}] {
 		return why
 	}
 	return ErrMute
@@ -49,8 +49,8 @@ func (g *Unreachable) Update(now time.Time, from *live.Fleet) {
 	up := map[string]bool{}
 	for _, s := range from.Status() {
 		name := s.Endpoint.Name
-		for _, model := range s.Mute {
-			g.mute[[2]string{name, model}] = true
+		for _, line := range s.Mute {
+			g.mute[[2]string{name, line}] = true
 		}
 		switch s.State {
 		case fleet.StateUp:

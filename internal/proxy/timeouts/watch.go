@@ -15,7 +15,7 @@ import (
 type Watch struct {
 	Cancelable // the attempt's context, with its cause
 	endpoint   string
-	model      string
+	line       string // see route.Line
 	lease      fleet.Lease
 	deadline   atomic.Int64 // unix nanoseconds at which the attempt is given up; 0 for never
 	moved      atomic.Int64 // unix nanoseconds of the last sign of life, moved on by later waits for the client
@@ -26,10 +26,11 @@ type Watch struct {
 	moves bool   // the request can move to another endpoint
 }
 
-// NewWatch makes the context of an attempt by a decision. moves means that the request can move to another endpoint.
-func NewWatch(ctx context.Context, d *route.Decision, moves bool) *Watch {
+// NewWatch makes the context of an attempt by a decision. line is that of route.Line, moves means that the request can
+// move to another endpoint.
+func NewWatch(ctx context.Context, d *route.Decision, line string, moves bool) *Watch {
 	return &Watch{
-		Cancelable: Cancelable{Context: ctx}, endpoint: d.Endpoint.Name, model: d.Model, lease: d.Lease, pool: d.Pool,
+		Cancelable: Cancelable{Context: ctx}, endpoint: d.Endpoint.Name, line: line, lease: d.Lease, pool: d.Pool,
 		moves: moves,
 	}
 }
@@ -102,7 +103,7 @@ const downPatience = 6
 // sent means that the client has seen a part of the answer.
 func (w *Watch) Overdue(now time.Time, gone *Unreachable, refusing time.Duration, sent bool) error {
 	deadline := w.deadline.Load()
-	why := gone.why(w.endpoint, w.model)
+	why := gone.why(w.endpoint, w.line)
 	switch {
 	case deadline == 0:
 	case now.UnixNano() >= deadline && w.hasData.Load():
@@ -131,6 +132,6 @@ var (
 	ErrStalled     = errors.New("the engine fell silent within its answer and is down")
 	ErrAsleep      = errors.New("the engine fell asleep and sent no first byte")
 	ErrSilent      = errors.New("the engine gives no sign of life and sent no first byte")
-	ErrMute        = errors.New("the engine gives no sign of life for this model and sent no first byte")
+	ErrMute        = errors.New("the engine gives no sign of life for such requests and sent no first byte")
 	ErrShutdown    = errors.New("the router is shutting down")
 )

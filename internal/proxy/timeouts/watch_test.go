@@ -29,7 +29,7 @@ func TestTrialIsNotGivenUp(t *testing.T) {
 		{"no other endpoint", time.Millisecond, 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := NewWatch(context.Background(), decided(), true)
+			w := NewWatch(context.Background(), decided(), "m", true)
 			w.Wait(time.Hour)
 			gone := &Unreachable{
 				looked: w.Moved().Add(tt.looked).UnixNano(), endpoints: map[string]error{"e0": ErrSilent},
@@ -61,7 +61,7 @@ func TestStalledAnswer(t *testing.T) {
 		{"down, before its first data", ErrDown, false, time.Hour, 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := NewWatch(context.Background(), decided(), true)
+			w := NewWatch(context.Background(), decided(), "m", true)
 			w.Wait(2 * time.Hour)
 			if tt.begun {
 				w.FirstData()
@@ -98,9 +98,7 @@ func TestMuteForOneModel(t *testing.T) {
 		{"the client has a part", "m", true, true, 2, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := decided()
-			d.Model = tt.model
-			w := NewWatch(context.Background(), d, tt.moves)
+			w := NewWatch(context.Background(), decided(), tt.model, tt.moves)
 			w.Wait(time.Hour)
 			gone := NewGone()
 			gone.looked = w.Moved().UnixNano() + 1

@@ -9,15 +9,19 @@ import (
 )
 
 // A server may go on with one of its models and give no sign of life for another: a gateway one of whose engines hangs,
-// an adapter that blocks its own requests. Its endpoint is well, and silent for that model: mute.
+// an adapter that blocks its own requests. Or it answers chats, and no embeddings. Its endpoint is well, and silent for
+// that model, or for that path: mute.
 
-// modelLife is what is known of one model of an endpoint.
+// modelLife is what is known of one model of an endpoint, or of one path for work that is not a turn.
 type modelLife struct {
 	model string
 	heard time.Time // when a byte of an answer of it last came
-	mutes int       // in a row without such a byte
-	until time.Time // when it is tried again, if mutes is not 0
-	trial time.Time // when the request was sent that tries it; zero for none
+	// of a path: how many answers came, and the longest time that one took
+	answers int
+	longest time.Duration
+	mutes   int       // in a row without such a byte
+	until   time.Time // when it is tried again, if mutes is not 0
+	trial   time.Time // when the request was sent that tries it; zero for none
 }
 
 // trialMost is how long one request alone tries a model that was mute.
@@ -57,6 +61,14 @@ func (t *Table) Heard(slot int, model string, at time.Time) {
 	}
 }
 
+// Took notes how long an answer for a path took.
+func (t *Table) Took(slot int, path string, took time.Duration) {
+	if l := t.endpoints.Get(slot).life(path); l != nil {
+		l.answers++
+		l.longest = max(l.longest, took)
+	}
+}
+
 // Begun records that the endpoint began the answer of a request that was sent at a time.
 func (t *Table) Begun(slot int, sent time.Time) {
 	if e := t.endpoints.Get(slot); sent.After(e.begun) {
@@ -81,8 +93,8 @@ func (t *Table) Mute(now time.Time, slot int, model string, waited time.Duration
 	}
 	l.mutes++
 	l.until, l.trial = now.Add(d), time.Time{}
-	e.news = append(e.news, fmt.Sprintf("no data of model %s for %v, while later requests of others are answered: "+
-		"its requests go elsewhere for %v", model, waited.Round(time.Second), d.Round(time.Second)))
+	e.news = append(e.news, fmt.Sprintf("no data for %s for %v, while others are answered or nothing is: its "+
+		"requests go elsewhere for %v", model, waited.Round(time.Second), d.Round(time.Second)))
 }
 
 // AdmitModel records that a request of a model is placed: it tries one that was mute.
@@ -137,8 +149,30 @@ func (r Reader) MuteModels(now time.Time, slot int) (models []string) {
 	return models
 }
 
-// Several reports whether an endpoint has answered for several models.
-func (r Reader) Several(slot int) bool { return len(r.t.endpoints.Get(slot).lives) > 1 }
+// Several reports whether an endpoint has answered for several models, or for a path: it may be mute for one.
+func (r Reader) Several(slot int) bool {
+	e := r.t.endpoints.Get(slot)
+	return len(e.lives) > 1 || len(e.lives) == 1 && e.lives[0].answers > 0
+}
+
+// The answers by which it is known how long those for a path take, and how many times the longest of them another may.
+const (
+	answersKnown = 4
+	answersTimes = 16
+)
+
+// Late reports whether a request for a path, sent at a time, waits for longer than any answer explains, nothing has
+// come for the path for a while, and later work was begun or nothing has come from the endpoint either.
+func (r Reader) Late(now time.Time, slot int, path string, sent time.Time, silent time.Duration) bool {
+	e := r.t.endpoints.Get(slot)
+	l := e.life(path)
+	if l == nil || l.answers < answersKnown || now.Sub(l.heard) < silent ||
+		now.Sub(sent) < silent+answersTimes*l.longest {
+		return false
+	}
+	return e.begun.Sub(sent) >= silent || now.Sub(e.lastByteAt) >= silent &&
+		!slices.ContainsFunc(e.lives, func(l modelLife) bool { return now.Sub(l.heard) < silent })
+}
 
 // heardMost is how long after its last byte a model still counts as in memory: the next request may wait for a load.
 const heardMost = loadMost
