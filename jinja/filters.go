@@ -242,8 +242,9 @@ func listFilters() map[string]filterFunc {
 			out := []any{}
 			for part := range slices.Chunk(iterate(f, v), n) {
 				part = slices.Clone(part)
-				for fill != nil && len(part) < n {
-					part = append(part, fill)
+				if missing := n - len(part); fill != nil && missing > 0 {
+					f.r.spendTimes(itemBytes, missing)
+					part = append(part, slices.Repeat([]any{fill}, missing)...)
 				}
 				out = append(out, &List{part})
 			}

@@ -29,6 +29,9 @@ func TestBudget(t *testing.T) {
 		{"captured output", `{% for i in range(100) %}{% set x %}{{ 'x' * 1000 }}{% endset %}{% endfor %}`},
 		{"a text times a number", `{% set x = 'x' * 1000000000000 %}`},
 		{"a list times a number", `{% set x = [1] * 1000000000000 %}`},
+		{"a list times a number that its items alone allow", `{% set x = [1] * 5000 %}`},
+		{"batches that are filled up", `{% set x = [1] | batch(1000000000, 0) | list %}`},
+		{"many batches that are filled up", `{% set x = range(1000) | batch(600, 0) | list %}{% for i in range(1000) %}{% set y = [1] | batch(600, 0) | list %}{% endfor %}`},
 		{
 			"doubling a text",
 			`{% set n = namespace(x='x') %}{% for i in range(1000) %}{% set n.x = n.x + n.x %}{% endfor %}`,

@@ -3,6 +3,7 @@ package jinja
 import (
 	"math"
 	"math/big"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -57,7 +58,7 @@ func arithmetic(f *frame, op string, left, right any) any {
 }
 
 func joined(f *frame, a, b []any) []any {
-	f.r.spend(len(a) + len(b))
+	f.r.spendItems(len(a) + len(b))
 	return append(append(make([]any, 0, len(a)+len(b)), a...), b...)
 }
 
@@ -67,12 +68,8 @@ func times(f *frame, s string, n int) string {
 }
 
 func repeated(f *frame, items []any, n int) []any {
-	f.r.spendTimes(len(items), n)
-	out := []any{}
-	for range n {
-		out = append(out, items...)
-	}
-	return out
+	f.r.spendTimes(itemBytes*len(items), n)
+	return slices.Repeat(items, max(n, 0))
 }
 
 // wholes computes with integers. Results beyond 64 bits are errors.

@@ -40,6 +40,17 @@ func (r *rendering) spend(n int) {
 	}
 }
 
+// itemBytes is what an item of a list takes.
+const itemBytes = 16
+
+// spendItems is spend of a new list of n items, which takes no more than the output may: a step pays for 16 of them.
+func (r *rendering) spendItems(n int) {
+	if r != nil && n > r.most.Output/itemBytes {
+		panic(fault{ErrBudget})
+	}
+	r.spend(n)
+}
+
 // spendTimes is spend of size things n times.
 func (r *rendering) spendTimes(size, n int) {
 	if size > 0 && n > r.most.Output/size {
