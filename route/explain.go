@@ -1,7 +1,6 @@
 package route
 
 import (
-	"math"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -40,11 +39,12 @@ const (
 // costsOf says what the terms of a candidate consist of, and in which scope that is. scored means that the policy has
 // filled them in.
 func costsOf(v *pick.View, c *pick.Candidate, s *cost.Scope) (x Costs, scope string) {
-	x = Costs{cost.Uncached(v, c), cost.PartsOf(v, c, s)}
-	if is := x.Externality.Sum(); math.Abs(is-c.Terms.Externality) > 1e-6*max(1, math.Abs(is)) {
+	var is pick.Terms
+	parts := cost.Estimate(v, c, s, &is)
+	if is.Externality != c.Terms.Externality {
 		return Costs{}, ScopeOfPolicy
 	}
-	return x, s.String()
+	return Costs{cost.Uncached(v, c), parts}, s.String()
 }
 
 // reckoned is a candidate's predicted time to first token in ms; 0 when unknown. If the policy does not estimate time,

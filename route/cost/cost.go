@@ -1,8 +1,10 @@
-// Package cost is what a placement costs: the wait of the request itself, and what it makes others wait.
+// Package cost is what a placement costs, in ms: the wait of the request itself, and what it makes others wait.
 //
-// It owns the formulas. Policies, the rules when to split and shadow evaluation reckon with the same ones. They read
-// the columns of a pick.View and nothing else, so the package keeps no state, and knows no request, policy or endpoint.
-// Costs are in ms, and no constant stands for a GPU or a model.
+// In comes a row of a pick.View, which says what is cached at an endpoint, how fast it is, how long a prompt waits there
+// and how many requests arrive; and a Scope, which says what is reckoned of it. Out come pick.Terms, whose sum a policy
+// compares, and Parts, the summands of the largest one, which `explain` prints. Estimate is the whole formula. Policies,
+// the rules when to split and shadow evaluation reckon with it. The package keeps no state, knows no request, policy or
+// endpoint, and none of its constants stands for a GPU or a model.
 package cost
 
 import (
@@ -22,23 +24,84 @@ const (
 	leastSpeed    = 1e-6 // ms a token, so that nothing is divided by 0
 )
 
-// Estimate says in t what placing the request of a view at one of its rows costs. Terms.Spread is 0: it is a policy's
-// price for an uneven placement, and no time that a placement takes.
-func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) {
-	brings, delays := float64(Uncached(v, c)*v.PerToken(c)), 0.0
+// Parts are the summands of Terms.Externality, in ms: what a placement costs others, by who waits.
+type Parts struct {
+	Arrivals     float64 // turns that begin a conversation and arrive while this one waits and is computed
+	Returns      float64 // turns of conversations that come back to this endpoint in that time
+	Overtaken    float64 // requests in the router's queue that this one overtakes
+	Occupancy    float64 // requests that wait for the places or the KV memory that this one takes
+	LaterTurns   float64 // the same for the turns that follow a first one
+	Interference float64 // requests that are answered there while the prompt is computed
+	Answer       float64 // the answer itself, for prompts and answers beside it; only for splitting without roles
+	Link         float64 // transfers that share the link of a decode leg
+	// what an endpoint of less weight costs more: (wait + prefill + all of the above) × (1/weight - 1)
+	Weight float64
+}
+
+// Sum is Terms.Externality, but for rounding.
+func (p *Parts) Sum() float64 {
+	return p.Arrivals + p.Returns + p.Overtaken + p.Occupancy + p.LaterTurns + p.Interference + p.Answer +
+		p.Link + p.Weight
+}
+
+// Estimate says what placing the request of a view at one of its rows costs: the terms in t, and the parts of
+// Terms.Externality. Terms.Spread is 0: it is a policy's price for an uneven placement, and no time that a placement
+// takes.
+func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) (p Parts) {
+	brings, others := float64(Uncached(v, c)*v.PerToken(c)), 0.0
 	if s.heaviest > 0 {
-		delays = externality(v, c, brings, s) + interference(v, c, brings) + answerDelay(v, c) + c.Link.DelayMs
+		// Those who arrive while it waits and is computed wait for it: at a rate of r arrivals a ms, work of w ms behind
+		// b ms makes r × b of them wait for w and r × w of them for w/2 on average, and since these make others wait in
+		// turn, 1 / (1 - utilisation) times as much (M/G/1).
+		idle := 1 - min(c.Busy, fullBusy)
+		begin, back := s.firstTurns/Speed(v, c), c.ReturnsPerMs/idle
+		if s.single {
+			begin, back = c.TurnsPerMs/idle, 0
+		}
+		arrive := delayed(begin+back, c, brings)
+		p.Returns = delayed(back, c, brings)
+		p.Arrivals = arrive - p.Returns
+		p.Overtaken = float64(externalityMs * float64(brings*float64(c.Overtaken)))
+		// It takes places or memory for which others wait. A first turn brings later ones, which take the same there: that
+		// keeps new conversations away from fast endpoints whose conversations evict each other's cache.
+		full := min(c.Occupancy, fullBusy)
+		p.Occupancy = float64(c.OccupancyMs*full) / (1 - full)
+		if v.FirstTurn && !s.single {
+			p.LaterTurns = float64(v.LaterTurns * float64(c.OccupancyMs*marginal(c.Occupancy)))
+		}
+		// A step that computes prompts delays all answers.
+		if v.Leg != fleet.LegDecode {
+			p.Interference = float64(v.Interference * float64(float64(c.Decoding)*brings))
+		}
+		// An answer takes longer than alone by the prompts that are computed meanwhile, and the others that are answered in
+		// the same steps. It delays those as much as they delay it, but that is not counted: it would spread answers over
+		// endpoints that prompts then have to keep away from.
+		if v.AnswerWaitCost > 0 && v.Leg != fleet.LegPrefill {
+			tokens, beside := float64(v.OutputTokens), float64(max(0, c.Load.Working()-c.Prompts))
+			alone := float64(tokens * c.AnswerMs)
+			p.Answer = float64(v.AnswerWaitCost*(alone/idle-alone)) + float64(float64(tokens*c.PerOtherMs)*beside)
+		}
+		p.Link = c.Link.DelayMs
+		others = arrive + p.Overtaken + p.Occupancy + p.LaterTurns + p.Interference + p.Answer + p.Link
 		// An endpoint of less weight is to have less traffic: what it costs there counts for more. The request itself
 		// waits no longer.
 		if w := c.FullWeight() / s.heaviest; w < 1 {
-			delays = (c.WaitMs+brings+delays)/w - c.WaitMs - brings // see Parts.Weight
+			weighed := (c.WaitMs+brings+others)/w - c.WaitMs - brings
+			p.Weight, others = weighed-others, weighed
 		}
 	}
+	*t = pick.Terms{Wait: c.WaitMs, Fixed: v.Fixed(c), Externality: others}
 	if v.Leg == fleet.LegDecode {
-		*t = pick.Terms{Wait: c.WaitMs, Transfer: brings, Fixed: c.Link.FixedMs, Externality: delays}
-		return
+		t.Transfer = brings
+	} else {
+		t.Prefill = brings
 	}
-	*t = pick.Terms{Wait: c.WaitMs, Prefill: brings, Fixed: c.FixedMs, Externality: delays}
+	return p
+}
+
+// delayed is the wait of turns that arrive at this rate while a prompt waits and is computed.
+func delayed(rate float64, c *pick.Candidate, prefill float64) float64 {
+	return float64(externalityMs * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
 }
 
 // Uncached is how many tokens are to be computed, or of a decode leg transferred: those of the prompt that are not
@@ -58,83 +121,13 @@ func Uncached(v *pick.View, c *pick.Candidate) float64 {
 	}
 }
 
-// externality is what a placement costs those who come after it. Those who arrive while it waits and is computed wait
-// for it: at a rate of r arrivals a ms, work of w ms behind b ms makes r × b of them wait for w and r × w of them for
-// w/2 on average, and since these make others wait in turn, 1 / (1 - utilisation) times as much (M/G/1). Arrivals are
-// conversations that begin and those that are expected back there.
-//
-// A first turn brings later ones to the same endpoint. What they take there of places and memory costs the derivative
-// of the length of its queue (M/M/1). That keeps new conversations away from fast endpoints whose conversations evict
-// each other's cache.
-func externality(v *pick.View, c *pick.Candidate, prefill float64, s *Scope) float64 {
-	begin, back := arrivals(v, c, s)
-	cost := delayed(begin+back, c, prefill)
-	cost += float64(externalityMs * float64(prefill*float64(c.Overtaken)))
-	cost += occupies(c)
-	if v.FirstTurn && !s.single {
-		cost += laterTurns(v, c)
-	}
-	return cost
-}
-
-// arrivals are the turns a ms that will wait for this one: those of conversations that begin, in a scope of one request
-// all that were placed there of late, and those of conversations that come back.
-func arrivals(v *pick.View, c *pick.Candidate, s *Scope) (begin, back float64) {
-	if s.single {
-		return c.TurnsPerMs / (1 - min(c.Busy, fullBusy)), 0
-	}
-	return s.firstTurns / Speed(v, c), c.ReturnsPerMs / (1 - min(c.Busy, fullBusy))
-}
-
-// delayed is the wait of turns that arrive at this rate while a prompt waits and is computed.
-func delayed(rate float64, c *pick.Candidate, prefill float64) float64 {
-	return float64(externalityMs * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
-}
-
-// occupies is what the request takes of places or memory, while others wait for those.
-func occupies(c *pick.Candidate) float64 {
-	occupancy := min(c.Occupancy, fullBusy)
-	return float64(c.OccupancyMs*occupancy) / (1 - occupancy)
-}
-
-// laterTurns is the same of the turns that follow a first one.
-func laterTurns(v *pick.View, c *pick.Candidate) float64 {
-	return float64(v.LaterTurns * float64(c.OccupancyMs*marginalBeyond(c.Occupancy)))
-}
-
-// interference is what those wait who are answered there: a step that computes prompts delays all answers.
-func interference(v *pick.View, c *pick.Candidate, prefill float64) float64 {
-	if v.Leg == fleet.LegDecode {
-		return 0
-	}
-	return float64(v.Interference * float64(float64(c.Decoding)*prefill))
-}
-
-// answerDelay is what an answer costs beyond the time that it takes alone: the prompts that are computed meanwhile, by
-// the utilisation of minutes, and the others that are answered in the same steps. It delays those as much as they delay
-// it, but that is not counted: it would spread answers over endpoints that prompts then have to keep away from.
-func answerDelay(v *pick.View, c *pick.Candidate) float64 {
-	if v.AnswerWaitCost == 0 || v.Leg == fleet.LegPrefill {
-		return 0
-	}
-	tokens := float64(v.OutputTokens)
-	alone := float64(tokens * c.AnswerMs)
-	waits := alone/(1-min(c.Busy, fullBusy)) - alone
-	among := float64(tokens*c.PerOtherMs) * float64(max(0, c.Load.Working()-c.Prompts))
-	return float64(v.AnswerWaitCost*waits) + float64(among)
-}
-
-// marginal is the derivative of the length of a queue by its utilisation: of busy²/(1-busy), the number that wait
-// (M/M/1).
-func marginal(busy float64) float64 {
-	return float64(busy*(2-busy)) / float64((1-busy)*(1-busy))
-}
-
-// marginalBeyond is marginal for an occupancy that may be above 1, up to mostOccupancy. Beyond fullBusy it goes on
-// along its tangent: later turns stay with their conversation, so that where all endpoints are full it still matters
-// which is the fullest.
-func marginalBeyond(share float64) float64 {
-	return marginal(min(share, fullBusy)) +
+// marginal is by how many the queue for places or memory grows with the share of them that is taken: the derivative of
+// busy²/(1-busy), the number that wait (M/M/1). The share may be above 1, up to mostOccupancy. Beyond fullBusy marginal
+// goes on along its tangent: later turns stay with their conversation, so that where all endpoints are full it still
+// matters which is the fullest.
+func marginal(share float64) float64 {
+	busy := min(share, fullBusy)
+	return float64(busy*(2-busy))/float64((1-busy)*(1-busy)) +
 		float64(2/((1-fullBusy)*(1-fullBusy)*(1-fullBusy))*max(0, min(share, mostOccupancy)-fullBusy))
 }
 

@@ -9,18 +9,19 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestCrowdedGrows: the more of an endpoint's places is taken the more it costs, up to the bound.
+// TestCrowdedGrows: the more of an endpoint's places is taken the more it costs, up to the bound, without a step where
+// the tangent begins.
 func TestCrowdedGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Float64Range(0, mostOccupancy).Draw(t, "share"),
 			rapid.Float64Range(0, mostOccupancy).Draw(t, "another")
-		if a < b-1e-9 && marginalBeyond(a) >= marginalBeyond(b) {
-			t.Errorf("%v of the places: %v, %v of them: %v", a, marginalBeyond(a), b, marginalBeyond(b))
-		}
-		if a < fullBusy && marginalBeyond(a) != marginal(a) {
-			t.Errorf("%v of the places: %v, should be %v", a, marginalBeyond(a), marginal(a))
+		if a < b-1e-9 && marginal(a) >= marginal(b) {
+			t.Errorf("%v of the places: %v, %v of them: %v", a, marginal(a), b, marginal(b))
 		}
 	})
+	if below, above := marginal(fullBusy-1e-9), marginal(fullBusy+1e-9); above-below > 1e-6 {
+		t.Errorf("%v, then %v", below, above)
+	}
 }
 
 // TestTermsByHand reckons each term of one placement, alone.
@@ -146,8 +147,7 @@ func TestPartsAddUp(t *testing.T) {
 			for i := range v.Candidates {
 				var is pick.Terms
 				c := &v.Candidates[i]
-				Estimate(v, c, &s, &is)
-				p := PartsOf(v, c, &s)
+				p := Estimate(v, c, &s, &is)
 				if d := math.Abs(p.Sum() - is.Externality); d > 1e-9*max(1, is.Externality) {
 					t.Errorf("%s: %+v is %v, should be %v", name, p, p.Sum(), is.Externality)
 				}
