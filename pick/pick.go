@@ -131,7 +131,7 @@ type Demand struct {
 	TurnsPerMs float64 // recent rate of turns placed here, per ms
 	// expected rate of follow-up turns here during this prompt's wait and prefill, per ms; see Needs.Returns
 	ReturnsPerMs float64
-	Busy         float64 // recent share of time spent on prefill, 0 to 1
+	Utilisation  float64 // recent share of time spent on prefill, 0 to 1
 }
 
 // Link is how a prompt that is computed elsewhere comes to an endpoint.
@@ -226,7 +226,7 @@ type Beyond struct {
 	Able     float64 // sum of 1 / MsPerToken
 	Ready    float64 // sum of Weight / MsPerToken
 	Turns    float64 // sum of TurnsPerMs
-	Busy     float64 // sum of Busy / MsPerToken
+	Utilised float64 // sum of Utilisation / MsPerToken
 }
 
 // PerToken is the ms for a token of the prompt that is not cached at a candidate: to compute it, or to transfer it for

@@ -115,7 +115,7 @@ func (r *readers) othersHeld(d *decision) backlog.Waiting {
 // hold holds a turn. Its conversation is no longer idle.
 func (r *Router) hold(d *decision) Hold {
 	if rest := d.who.Entry.Rest; rest != 0 {
-		r.endIdle(d.now, &d.who.Entry, true)
+		r.endIdle(d.now, &d.who.Entry, (*arrivals.Table).Return)
 		r.conversations.Woken(d.now, &d.who)
 	}
 	if r.cfg.Sessions.HashOnly {
@@ -131,12 +131,19 @@ func (r *Router) addMember(d *decision, v *pick.View, f *reservation, c *pick.Ca
 		return
 	}
 	_, parent := r.readers.conversations.Keys(d.scope(fleet.LegUnsplit), d.req, &d.who)
-	r.admission.TurnPlaced(d.now, f.index, &admission.PlacedTurn{
-		Key: f.conversation.Key(), Parent: parent, Slot: c.Slot, Tenant: d.asker.Tenant, Share: d.req.QueueClass.Share,
-		Priority: d.req.QueueClass.Priority, Tokens: int64(v.PromptTokens + v.OutputTokens),
-		First: v.FirstTurn, Cached: int64(c.CachedTokens), Blocks: c.Blocks,
-		Prompt: r.readers.cache.Names(&d.text, d.req, c.Model),
-	})
+	turn := placedTurn(d.asker, c.Slot, v.PromptTokens+v.OutputTokens, v.FirstTurn)
+	turn.Key, turn.Parent, turn.Prompt = f.conversation.Key(), parent, r.readers.cache.Names(&d.text, d.req, c.Model)
+	turn.Cached, turn.Blocks = int64(c.CachedTokens), c.Blocks
+	r.admission.TurnPlaced(d.now, f.index, &turn)
+}
+
+// placedTurn is what admission is told of a turn whichever router placed it, for the caller to add what it knows of the
+// conversation and the prompt.
+func placedTurn(who backlog.Asker, slot, tokens int, first bool) admission.PlacedTurn {
+	return admission.PlacedTurn{
+		Slot: slot, Tenant: who.Tenant, Share: who.QueueClass.Share, Priority: who.QueueClass.Priority,
+		Tokens: int64(tokens), First: first,
+	}
 }
 
 // admitHeld calls the held turns that may be placed now.

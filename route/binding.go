@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/internal/arrivals"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/session"
 )
@@ -15,7 +16,7 @@ func (r *Router) bind(d *decision, v *pick.View, t *conversation.Found, f *reser
 	if t.ID == "" {
 		return
 	}
-	e := r.bound(d.now, &t.Entry, f, model, len(tried(d.req, v.Leg)) > 0)
+	e := r.bound(d.now, &t.Entry, f, model)
 	f.conversation = r.conversations.Bind(d.now, d.scope(v.Leg), t, e)
 	if r.cfg.Replicas {
 		f.session = t.Leader(d.scope(fleet.LegUnsplit)) // it is told to other routers
@@ -23,9 +24,13 @@ func (r *Router) bind(d *decision, v *pick.View, t *conversation.Found, f *reser
 }
 
 // bound is a conversation's new entry once its turn has been placed; was is the old one.
-func (r *Router) bound(now time.Time, was *session.Entry, f *reservation, model string, again bool) session.Entry {
+func (r *Router) bound(now time.Time, was *session.Entry, f *reservation, model string) session.Entry {
 	ep := f.ep
-	r.endIdle(now, was, !again)
+	if f.retry {
+		r.endIdle(now, was, (*arrivals.Table).Restart)
+	} else {
+		r.endIdle(now, was, (*arrivals.Table).Return)
+	}
 	f.countsActive = true
 	r.arrivals.Activate(ep.Slot())
 	epoch := r.cache.Reader().Epoch(ep.Slot())
@@ -39,7 +44,7 @@ func (r *Router) bound(now time.Time, was *session.Entry, f *reservation, model 
 		Marks:    was.Marks,
 		Last:     now,
 	}
-	if !again || e.Turns == 0 {
+	if !f.retry || e.Turns == 0 {
 		e.Turns++
 	}
 	if was.Endpoint == ep.Name() && was.Epoch == epoch && was.Model == model {
@@ -48,13 +53,13 @@ func (r *Router) bound(now time.Time, was *session.Entry, f *reservation, model 
 	return e
 }
 
-// endIdle removes a conversation from the idle ones.
-func (r *Router) endIdle(now time.Time, e *session.Entry, back bool) {
+// endIdle removes a conversation from the idle ones in one of the two ways of arrivals.
+func (r *Router) endIdle(now time.Time, e *session.Entry, way func(*arrivals.Table, time.Time, int, uint32)) {
 	if e.Rest == 0 {
 		return
 	}
 	if ep := r.endpoints.Named(e.Endpoint); ep.Exists() {
-		r.arrivals.Wake(now, ep.Slot(), e.Rest, back)
+		way(&r.arrivals, now, ep.Slot(), e.Rest)
 	}
 	e.Rest = 0
 }
@@ -97,7 +102,7 @@ func (r *Router) storeEnded(now time.Time, f *reservation, ev *Finished) {
 			r.storeTokens(f, &e, n+ev.Usage.OutputTokens, n)
 		}
 		if f.countsActive {
-			r.endIdle(now, &e, false) // another turn of it may have ended before
+			r.endIdle(now, &e, (*arrivals.Table).Restart) // another turn of it may have ended before
 			e.Rest = r.arrivals.Rest(now, f.ep.Slot())
 		}
 		return e

@@ -194,27 +194,20 @@ func (r *readers) shortlisted(
 	list := &d.list
 	slots := p.Slots()
 	r.shortlist.Begin(list, slots, shortlist.Request{
-		Tokens: d.size.Tokens, Held: look.Slots, Hash: placeHash(d.req, t.ID), Seed: d.req.Seed, Not: d.not,
+		Tokens: d.size.Tokens, Cached: look.Slots, Hash: placeHash(d.req, t.ID), Seed: d.req.Seed, Not: d.not,
 	})
-	all, ejected, judged := p.Len()-len(list.Unverified), 0, 0
+	census := health.Census{All: p.Len() - len(list.Unverified)}
 	for _, i := range list.Unverified {
 		ep := p.Member(int(i)).Endpoint()
 		rank := r.usable(d.now, ep, d.req.Caller)
 		if rank >= health.Unfit {
 			continue
 		}
-		all++
-		switch {
-		case rank == health.Fit:
+		if r.health.Count(d.now, ep.Slot(), rank, &census); rank == health.Fit {
 			list.Add(i)
-		case rank == health.Ejected:
-			ejected++
-			if r.health.Judged(d.now, ep.Slot()) {
-				judged++
-			}
 		}
 	}
-	if list.Count() <= r.shortlists || r.health.Panics(all, ejected, judged) {
+	if list.Count() <= r.shortlists || r.health.Panics(census) {
 		return false
 	}
 	d.named = d.named[:0]
@@ -289,32 +282,31 @@ func (d *decision) keep(ok func(m pool.Member) bool) {
 
 // usable ranks an endpoint's fitness for new traffic.
 func (r *readers) usable(now time.Time, e registry.Endpoint, caller uint64) health.Rank {
-	return r.rank(now, e, caller, false)
+	return r.rank(now, e, caller, health.ObeyEjections)
 }
 
-// rank does that, with or without (regardless) ejections for failed requests.
-func (r *readers) rank(now time.Time, e registry.Endpoint, caller uint64, regardless bool) health.Rank {
+// rank does that, where ejections for failed requests may be ignored.
+func (r *readers) rank(now time.Time, e registry.Endpoint, caller uint64, by health.Ejections) health.Rank {
 	if e.Gone() || e.Draining() || e.Weight() <= 0 {
 		return health.Unfit
 	}
 	if _, asleep := e.Asleep(); asleep {
 		return health.Unfit
 	}
-	return r.health.Rank(now, e.Slot(), caller, regardless)
+	return r.health.Rank(now, e.Slot(), caller, by)
 }
 
 // bestMembers selects the members of the best rank present. When too few members are left (see health.Panics),
 // ejections for failed requests are ignored.
 func (r *readers) bestMembers(d *decision, l fleet.Leg) {
-	if all, ejected, judged := r.ranked(d, l, false); r.health.Panics(all, ejected, judged) {
+	if r.health.Panics(r.selectBest(d, l, health.ObeyEjections)) {
 		d.panicked |= 1 << l
-		r.ranked(d, l, true)
+		r.selectBest(d, l, health.IgnoreEjections)
 	}
 }
 
-// ranked does that, with or without (regardless) ejections for failed requests. It counts the members of the right role
-// that are not down, the ejected ones among them, and those ejected only for failed requests.
-func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejected, judged int) {
+// selectBest does that, where ejections for failed requests may be ignored. It counts the members of the right role.
+func (r *readers) selectBest(d *decision, l fleet.Leg, by health.Ejections) (census health.Census) {
 	d.members = d.members[:0]
 	best, splits, without := health.Unfit, d.pool.Splits(), len(tried(d.req, l))+len(d.req.Exclude) > 0
 	slots, divides := d.pool.Slots(), d.pool.Divides() && d.model != ""
@@ -322,7 +314,7 @@ func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejecte
 	for i := range d.pool.Len() {
 		m := d.pool.Member(i)
 		if plain && best == health.Fit && r.shortlist.Fit(slots.At(i)) {
-			all++
+			census.All++
 			d.members = append(d.members, m)
 			continue
 		}
@@ -331,17 +323,11 @@ func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejecte
 		}
 		rank := health.Fit
 		if !r.shortlist.Fit(slots.At(i)) {
-			if rank = r.rank(d.now, m.Endpoint(), d.req.Caller, regardless); rank >= health.Unfit {
+			if rank = r.rank(d.now, m.Endpoint(), d.req.Caller, by); rank >= health.Unfit {
 				continue
 			}
 		}
-		all++
-		if rank == health.Ejected {
-			ejected++
-			if r.health.Judged(d.now, m.Endpoint().Slot()) {
-				judged++
-			}
-		}
+		r.health.Count(d.now, m.Endpoint().Slot(), rank, &census)
 		if rank > best || without && d.without(m.Endpoint().Name(), l) {
 			continue
 		}
@@ -351,7 +337,7 @@ func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejecte
 		}
 		d.members = r.pools.Serving(m, d.members, &d.others)
 	}
-	return all, ejected, judged
+	return census
 }
 
 // without reports whether an endpoint is not to take a leg: it has failed, or is excluded by the request.

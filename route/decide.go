@@ -30,7 +30,7 @@ type decision struct {
 	model  string
 	passed []PassedOver // of an alias whose models are in order: those before it
 	// of all those: ms for which admission would hold it, 0 where it would not or is not asked; or nil
-	held    []float64
+	holdMs  []float64
 	size    size.Prompt // tokens, and where each block ends
 	why     SplitWhy    // why it is split or not, as far as known
 	open    bool        // the candidates' costs decide whether it is split
@@ -476,8 +476,8 @@ func (r *readers) fill(
 	if !t.Known {
 		home = named(t.Hint, rows)
 	}
-	held, found, missed := r.cache.Predict(&d.text, &prompt, at, home, a.look, d.missed, d.cached)
-	d.cached, d.missed = held, missed
+	cached, found, missed := r.cache.Predict(&d.text, &prompt, at, home, a.look, d.missed, d.cached)
+	d.cached, d.missed = cached, missed
 	q := backlog.Newcomer{
 		Asker: d.asker, Now: d.now, PromptTokens: d.size.Tokens, OutputTokens: d.pool.ExpectedOutput(d.req),
 	}
@@ -486,9 +486,9 @@ func (r *readers) fill(
 	}
 	// a retry is still the same turn
 	first := d.req.Class == fleet.Turn && (!t.Known || t.Entry.Turns == 1 && len(tried(d.req, leg)) > 0)
-	price, common, others := r.prices(d, leg), everywhere(q.PromptTokens, held), r.arrivals.Fleet(d.now, at)
+	price, common, others := r.prices(d, leg), everywhere(q.PromptTokens, cached), r.arrivals.Fleet(d.now, at)
 	for i := range rows {
-		c, h := at.At(i), &held[i]
+		c, h := at.At(i), &cached[i]
 		shared := common
 		if first {
 			shared = h.CachedTokens
@@ -523,9 +523,9 @@ func (r *readers) fill(
 }
 
 // everywhere is how many of a prompt's tokens are held at all endpoints: the prefix common to all conversations.
-func everywhere(tokens int, held []pick.Cached) int {
-	for i := range held {
-		tokens = min(tokens, held[i].CachedTokens)
+func everywhere(tokens int, cached []pick.Cached) int {
+	for i := range cached {
+		tokens = min(tokens, cached[i].CachedTokens)
 	}
 	return tokens
 }
@@ -566,9 +566,9 @@ func (d *decision) fillArrived() *pick.View {
 	rows := d.rowsOf(arrivedRows, len(d.whole.Candidates))
 	for i := range rows {
 		c := &d.whole.Candidates[i]
-		held := c.Arrived()
+		arrived := c.Arrived()
 		rows[i].Endpoint = c.Endpoint
-		rows[i].Complete(&held, &c.Pace, &c.Wait, &c.DecodePace, &c.Demand, &pick.Link{})
+		rows[i].Complete(&arrived, &c.Pace, &c.Wait, &c.DecodePace, &c.Demand, &pick.Link{})
 	}
 	d.arrived = d.whole
 	d.arrived.Candidates = rows

@@ -120,9 +120,8 @@ func (e *QueueFullError) Error() string {
 
 // listed joins the first of many names.
 func listed(names []string) string {
-	const most = pool.MostNames - 1
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	if rest := len(names) - pool.MostNames + 1; rest > 0 {
+		return strings.Join(names[:len(names)-rest], ", ") + fmt.Sprintf(" and %d more", rest)
 	}
 	return strings.Join(names, ", ")
 }

@@ -53,7 +53,7 @@ func (r *readers) settle(d *decision, l fleet.Leg) {
 	}
 	d.model, d.passed = "", nil
 	models, bounds := r.pools.AliasOf(d.pool.Name()), r.pools.Overflow(d.pool.Name())
-	r.survey(d, l, models, bounds != nil)
+	r.lookAtModels(d, l, models, bounds != nil)
 	best := health.Unfit
 	for i := range d.options {
 		best = min(best, d.options[i].rank)
@@ -75,8 +75,8 @@ func (r *readers) settle(d *decision, l fleet.Leg) {
 	at := -1
 	for i := range d.options {
 		o := &d.options[i]
-		if d.held != nil {
-			o.waitMs = max(o.waitMs, d.held[i])
+		if d.holdMs != nil {
+			o.waitMs = max(o.waitMs, d.holdMs[i])
 		}
 		full := bounds[i] > 0 && o.waitMs > float64(bounds[i])/float64(time.Millisecond)
 		if o.rank == best && at < 0 {
@@ -104,11 +104,11 @@ func (r *readers) overflowsHold(d *decision) bool {
 	if bounds[at] == 0 || longest <= bounds[at] {
 		return false
 	}
-	if d.held == nil {
-		d.held = make([]float64, len(bounds))
+	if d.holdMs == nil {
+		d.holdMs = make([]float64, len(bounds))
 	}
-	asked := d.held[at] > 0
-	d.held[at] = float64(longest) / float64(time.Millisecond)
+	asked := d.holdMs[at] > 0
+	d.holdMs[at] = float64(longest) / float64(time.Millisecond)
 	return !asked
 }
 
@@ -130,8 +130,8 @@ func (d *decision) drawn() uint64 {
 	return d.req.Seed
 }
 
-// survey looks at the engines of each model, and if waits at how long a new prompt waits there.
-func (r *readers) survey(d *decision, l fleet.Leg, models []string, waits bool) {
+// lookAtModels looks at the engines of each model, and if waits at how long a new prompt waits there.
+func (r *readers) lookAtModels(d *decision, l fleet.Leg, models []string, waits bool) {
 	d.options = slices.Grow(d.options[:0], len(models))[:len(models)]
 	for i := range d.options {
 		d.options[i] = option{rank: health.Unfit}

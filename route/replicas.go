@@ -106,7 +106,7 @@ func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f 
 	p := &r.replicas.placed[len(r.replicas.news)]
 	r.describePlaced(p, f)
 	p.FirstTurn, p.Uncounted, p.Repeats = v.FirstTurn, !counts(v, f.decision.Reason), t.Repeats
-	p.Again, p.Conversation = len(tried(d.req, v.Leg)) > 0, d.announcement
+	p.Again, p.Conversation = f.retry, d.announcement
 	if d.req.Content != nil {
 		p.TextBytes = d.req.Content.Bytes
 	}
@@ -282,7 +282,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	o.leases[name] = i
 	c := &h.Conversation
 	f.ep, f.pool, f.class, f.routed, f.peer = ep, p, h.Class, at, name
-	f.session, f.promptBytes, f.leg = c.Leader(), h.PromptBytes, h.Leg
+	f.session, f.promptBytes, f.leg, f.retry = c.Leader(), h.PromptBytes, h.Leg, h.Again
 	f.decision.PromptTokens, f.decision.CachedTokens, f.decision.Leg = h.PromptTokens, h.CachedTokens, h.Leg
 	if m, ok := p.MemberAt(ep); ok {
 		f.decision.Model = m.Model()
@@ -294,13 +294,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	}
 	r.loads(now, f)
 	rates := r.speed.Reader()
-	queued := r.backlog.Open(at, i, backlog.Work{
-		Slot: ep.Slot(), Class: h.Class, Leg: h.Leg, Stream: h.Stream, PromptTokens: h.PromptTokens,
-		CachedTokens: h.CachedTokens, FetchTokens: h.FetchTokens, OutputTokens: h.OutputTokens, MaxTokens: h.MaxTokens,
-		MsPerToken: rates.MsPerToken(ep.Slot()), ReadyMs: h.ReadyMs, Foreign: true, QueuedThere: h.Queued, Key: h.Key,
-		Origin: ev.Peer, Seq: h.Seq, Asker: backlog.Asker{Tenant: tenantMark(h.Tenant), QueueClass: h.QueueClass},
-	}, rates).Queued
-	if !queued {
+	if !r.backlog.Open(at, i, h.work(ev.Peer, ep.Slot(), rates), rates).Queued {
 		r.sendElsewhere(now, at, f)
 	}
 	r.describeShort(now, ep)
@@ -329,14 +323,27 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 		if p.Divides() {
 			model = cmp.Or(told, entry.Model) // where it is not told: what it had, or what its id draws
 		}
-		f.conversation = r.conversations.BindAnnounced(now, c, r.bound(now, &entry, f, model, h.Again))
+		f.conversation = r.conversations.BindAnnounced(now, c, r.bound(now, &entry, f, model))
 		if h.Leg == fleet.LegUnsplit && !p.Splits() {
-			r.admission.TurnPlaced(now, i, &admission.PlacedTurn{
-				Key: f.conversation.Key(), Slot: ep.Slot(), Tenant: tenantMark(h.Tenant), Share: h.QueueClass.Share,
-				Priority: h.QueueClass.Priority, Tokens: int64(h.PromptTokens + h.OutputTokens),
-				First: h.FirstTurn, Prompt: h.Chain,
-			})
+			turn := placedTurn(h.asker(), ep.Slot(), h.PromptTokens+h.OutputTokens, h.FirstTurn)
+			turn.Key, turn.Prompt = f.conversation.Key(), h.Chain
+			r.admission.TurnPlaced(now, i, &turn)
 		}
+	}
+}
+
+// asker is the owner of a request that another router placed.
+func (h *Placed) asker() backlog.Asker {
+	return backlog.Asker{Tenant: tenantMark(h.Tenant), QueueClass: h.QueueClass}
+}
+
+// work is the work of a request that another router placed at the endpoint with this slot.
+func (h *Placed) work(peer uint64, slot int, rates backlog.Rates) backlog.Work {
+	return backlog.Work{
+		Slot: slot, Class: h.Class, Leg: h.Leg, Stream: h.Stream, PromptTokens: h.PromptTokens,
+		CachedTokens: h.CachedTokens, FetchTokens: h.FetchTokens, OutputTokens: h.OutputTokens, MaxTokens: h.MaxTokens,
+		MsPerToken: rates.MsPerToken(slot), ReadyMs: h.ReadyMs, Foreign: true, QueuedThere: h.Queued, Key: h.Key,
+		Origin: peer, Seq: h.Seq, Asker: h.asker(),
 	}
 }
 

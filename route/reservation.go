@@ -20,6 +20,7 @@ type reservation struct {
 	generation uint32 // of the index; the high half of the Lease
 	open       bool
 	prefilled  bool // its first byte has come: prefill is done
+	retry      bool // it has failed elsewhere
 
 	ep     registry.Endpoint
 	pool   pool.Pool
@@ -62,7 +63,7 @@ func (r *Router) reserve(
 	f.request, f.tenant, f.session, f.caller = req.ID, req.Tenant, made.Session, req.Caller
 	f.path, f.decision.Model = req.Path, made.Model
 	f.promptBytes, f.exactTokens, f.window = req.PromptBytes, req.PromptTokens, req.Window
-	f.leg = made.Leg
+	f.leg, f.retry = made.Leg, len(tried(req, made.Leg)) > 0
 	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
 		f.text = req.Content.Text
 	}

@@ -145,7 +145,7 @@ func TestShortlistAgrees(t *testing.T) {
 			}
 			if o := &whole.Candidates[k]; o.Load != c.Load || o.CachedTokens != c.CachedTokens ||
 				o.Weight != c.Weight || differ(o.MsPerToken, c.MsPerToken) || differ(o.WaitMs, c.WaitMs) ||
-				o.TurnsPerMs != c.TurnsPerMs || o.Busy != c.Busy {
+				o.TurnsPerMs != c.TurnsPerMs || o.Utilisation != c.Utilisation {
 				t.Fatalf("request %d: row\n%+v\nof all\n%+v", i, c, o)
 			}
 		}

@@ -57,9 +57,6 @@ type LearntEndpoint struct {
 // LearntPool is the learnt state of a model's requests.
 type LearntPool = pool.Learnt
 
-// forgetAfter is how long restored state waits for its endpoint's declaration.
-const forgetAfter = 10 * time.Minute
-
 // walk is the progress of a snapshot.
 type walk struct {
 	endpoints []registry.Endpoint
@@ -143,7 +140,7 @@ func (r *Router) snapshotChains(p *Piece) {
 			r.cache.Rewind(ep.Slot())
 		}
 		p.Endpoint = ep.Name()
-		p.Chains, more = r.cache.Held(ep.Slot(), bound.Look)
+		p.Chains, more = r.cache.Chains(ep.Slot(), bound.Look)
 	}
 	if !more {
 		w.chains = w.chains[1:]
@@ -185,7 +182,7 @@ func (r *Router) Restore(now time.Time, p *Piece, later time.Duration) {
 	if p.Fleet != nil && !r.worked {
 		r.speed.RestoreFleet(p.Fleet)
 	}
-	s.until = now.Add(forgetAfter)
+	s.until = now.Add(bound.Unproved)
 	for i := range p.Endpoints {
 		r.restoreEndpoint(now, &p.Endpoints[i], later)
 	}

@@ -224,8 +224,8 @@ func TestSpeedFollows(t *testing.T) {
 func TestBeforeTheFirstSample(t *testing.T) {
 	b := newBench(t, 2_000, 8*time.Millisecond, true)
 	b.send(100)
-	if c := b.w.seen; c.MsPerToken < 0.01 || c.MsPerToken > 1 || c.FixedMs < 1 || c.FixedMs > 100 || c.Busy < 0 ||
-		c.Busy > 1 {
+	if c := b.w.seen; c.MsPerToken < 0.01 || c.MsPerToken > 1 || c.FixedMs < 1 || c.FixedMs > 100 ||
+		c.Utilisation < 0 || c.Utilisation > 1 {
 		t.Errorf("assumed %+v", c)
 	}
 	b = newBench(t, 2_000, 8*time.Millisecond, true)

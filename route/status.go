@@ -154,8 +154,8 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 	return s
 }
 
-// Busy reports whether an endpoint has requests of this router.
-func (r *Router) Busy(endpoint string) bool {
+// HasRequests reports whether an endpoint has requests of this router.
+func (r *Router) HasRequests(endpoint string) bool {
 	ep := r.endpoints.Named(endpoint)
 	return ep.Exists() && !r.backlog.Reader().Idle(ep.Slot())
 }

@@ -253,7 +253,7 @@ func viewCandidate(c *pick.Candidate, leg fleet.Leg, chosen bool) Candidate {
 		},
 		CachedTokens: c.CachedTokens, Requests: c.Load.Requests, PrefillTokens: c.Load.PrefillTokens,
 		DecodeTokens: c.Load.DecodeTokens, Queued: c.Load.Queued, Waiting: c.Load.EngineWaiting,
-		Weight: round(c.Weight), MsPerToken: perToken, Busy: round(c.Busy), Full: c.Full,
+		Weight: round(c.Weight), MsPerToken: perToken, Busy: round(c.Utilisation), Full: c.Full,
 	}
 }
 

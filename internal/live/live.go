@@ -328,7 +328,7 @@ func (f *Fleet) Status() []route.EndpointStatus {
 func (f *Fleet) Busy(endpoint string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.router.Busy(endpoint)
+	return f.router.HasRequests(endpoint)
 }
 
 // Each calls f with each declared endpoint, in order of declaration. It holds the lock: f is quick, and keeps nothing.

@@ -302,7 +302,7 @@ func TestTermsAreNumbers(t *testing.T) {
 				c.MsPerToken = rapid.SampledFrom([]float64{0, 1e-5, 0.1, 50}).Draw(t, "speed")
 				c.FixedMs = rapid.SampledFrom([]float64{0, 10, 1e6}).Draw(t, "fixed")
 				c.WaitMs = rapid.SampledFrom([]float64{0, 5, 1e7}).Draw(t, "wait")
-				c.Busy = rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "busy")
+				c.Utilisation = rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "busy")
 				c.TurnsPerMs = rapid.SampledFrom([]float64{0, 0.01, 100}).Draw(t, "rate")
 				c.Full = rapid.Bool().Draw(t, "full")
 				c.CachedTokens = rapid.IntRange(0, v.PromptTokens).Draw(t, "cached")

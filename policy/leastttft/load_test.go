@@ -36,9 +36,9 @@ func TestNewConversationsGoWhereFewerWait(t *testing.T) {
 func TestWhoHasJustComeIsAsked(t *testing.T) {
 	cs := quick(3)
 	for i := range cs {
-		cs[i].Ramp, cs[i].Busy, cs[i].WaitMs, cs[i].TurnsPerMs = 1, 0.5, 1000, 0.005
+		cs[i].Ramp, cs[i].Utilisation, cs[i].WaitMs, cs[i].TurnsPerMs = 1, 0.5, 1000, 0.005
 	}
-	cs[2].Weight, cs[2].Ramp, cs[2].Busy, cs[2].WaitMs, cs[2].TurnsPerMs = 0.1, 0.1, 0, 0, 0
+	cs[2].Weight, cs[2].Ramp, cs[2].Utilisation, cs[2].WaitMs, cs[2].TurnsPerMs = 0.1, 0.1, 0, 0, 0
 	p := ttft(t)
 	for i := range 20 { // before it joined
 		v := policytest.View(cs[:2], uint64(100+i))
@@ -74,7 +74,7 @@ func TestWhoComesBackIsSpared(t *testing.T) {
 		for i := range 40 {
 			cs := quick(2)
 			cs[0].ReturnsPerMs = 3. / 4000 // three return during its prefill
-			cs[0].Busy, cs[1].Busy = 0.1, 0.1
+			cs[0].Utilisation, cs[1].Utilisation = 0.1, 0.1
 			v := policytest.View(cs, uint64(i))
 			v.PromptTokens = c.tokens
 			went[policytest.Place(p, v, &fleet.Request{}).Index]++
@@ -91,7 +91,7 @@ func TestDecodersHaveEvenShares(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		cs := policytest.Same(3)
 		for i := range cs {
-			cs[i].MsPerToken, cs[i].FixedMs, cs[i].Load.Requests, cs[i].Busy = 0.002, 25, 30, 0.5
+			cs[i].MsPerToken, cs[i].FixedMs, cs[i].Load.Requests, cs[i].Utilisation = 0.002, 25, 30, 0.5
 		}
 		cs[1].MsPerToken, cs[1].FixedMs, cs[1].WaitMs, cs[1].Load.Requests = 1e-5, 1300, 10_000, 180
 		v := policytest.View(cs, 1)

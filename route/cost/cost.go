@@ -1,10 +1,10 @@
 // Package cost is what a placement costs, in ms: the wait of the request itself, and what it makes others wait.
 //
-// In comes a row of a pick.View, which says what is cached at an endpoint, how fast it is, how long a prompt waits there
-// and how many requests arrive; and a Scope, which says what is reckoned of it. Out come pick.Terms, whose sum a policy
-// compares, and Parts, the summands of the largest one, which `explain` prints. Estimate is the whole formula. Policies,
-// the rules when to split and shadow evaluation reckon with it. The package keeps no state, knows no request, policy or
-// endpoint, and none of its constants stands for a GPU or a model.
+// In comes a row of a pick.View, which says what is cached at an endpoint, how fast it is, how long a prompt waits
+// there and how many requests arrive; and a Scope, which says what is reckoned of it. Out come pick.Terms, whose sum a
+// policy compares, and Parts, the summands of the largest one, which `explain` prints. Estimate is the whole formula.
+// Policies, the rules when to split and shadow evaluation reckon with it. The package keeps no state, knows no
+// request, policy or endpoint, and none of its constants stands for a GPU or a model.
 package cost
 
 import (
@@ -17,8 +17,8 @@ const NearMs = 1.0
 
 const (
 	// utilisation up to which queues are reckoned: none lasts for ever, and of one that is there the wait is known
-	fullBusy      = 0.75
-	mostOccupancy = 3 // times its places or memory that an endpoint counts as occupied at most
+	mostUtilisation = 0.75
+	mostOccupancy   = 3 // times its places or memory that an endpoint counts as occupied at most
 	// ms that a ms of others' waiting counts for: some of them leave, and compute again what they had
 	externalityMs = 2
 	leastSpeed    = 1e-6 // ms a token, so that nothing is divided by 0
@@ -50,10 +50,10 @@ func (p *Parts) Sum() float64 {
 func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) (p Parts) {
 	brings, others := float64(Uncached(v, c)*v.PerToken(c)), 0.0
 	if s.heaviest > 0 {
-		// Those who arrive while it waits and is computed wait for it: at a rate of r arrivals a ms, work of w ms behind
-		// b ms makes r × b of them wait for w and r × w of them for w/2 on average, and since these make others wait in
-		// turn, 1 / (1 - utilisation) times as much (M/G/1).
-		idle := 1 - min(c.Busy, fullBusy)
+		// Those who arrive while it waits and is computed wait for it: at a rate of r arrivals a ms, work of w ms
+		// behind b ms makes r × b of them wait for w and r × w of them for w/2 on average, and since these make others
+		// wait in turn, 1 / (1 - utilisation) times as much (M/G/1).
+		idle := 1 - min(c.Utilisation, mostUtilisation)
 		begin, back := s.firstTurns/Speed(v, c), c.ReturnsPerMs/idle
 		if s.single {
 			begin, back = c.TurnsPerMs/idle, 0
@@ -62,9 +62,9 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) (p Parts
 		p.Returns = delayed(back, c, brings)
 		p.Arrivals = arrive - p.Returns
 		p.Overtaken = float64(externalityMs * float64(brings*float64(c.Overtaken)))
-		// It takes places or memory for which others wait. A first turn brings later ones, which take the same there: that
-		// keeps new conversations away from fast endpoints whose conversations evict each other's cache.
-		full := min(c.Occupancy, fullBusy)
+		// It takes places or memory for which others wait. A first turn brings later ones, which take the same there:
+		// that keeps new conversations away from fast endpoints whose conversations evict each other's cache.
+		full := min(c.Occupancy, mostUtilisation)
 		p.Occupancy = float64(c.OccupancyMs*full) / (1 - full)
 		if v.FirstTurn && !s.single {
 			p.LaterTurns = float64(v.LaterTurns * float64(c.OccupancyMs*marginal(c.Occupancy)))
@@ -73,9 +73,9 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) (p Parts
 		if v.Leg != fleet.LegDecode {
 			p.Interference = float64(v.Interference * float64(float64(c.Decoding)*brings))
 		}
-		// An answer takes longer than alone by the prompts that are computed meanwhile, and the others that are answered in
-		// the same steps. It delays those as much as they delay it, but that is not counted: it would spread answers over
-		// endpoints that prompts then have to keep away from.
+		// An answer takes longer than alone by the prompts that are computed meanwhile, and the others that are
+		// answered in the same steps. It delays those as much as they delay it, but that is not counted: it would
+		// spread answers over endpoints that prompts then have to keep away from.
 		if v.AnswerWaitCost > 0 && v.Leg != fleet.LegPrefill {
 			tokens, beside := float64(v.OutputTokens), float64(max(0, c.Load.Working()-c.Prompts))
 			alone := float64(tokens * c.AnswerMs)
@@ -122,13 +122,14 @@ func Uncached(v *pick.View, c *pick.Candidate) float64 {
 }
 
 // marginal is by how many the queue for places or memory grows with the share of them that is taken: the derivative of
-// busy²/(1-busy), the number that wait (M/M/1). The share may be above 1, up to mostOccupancy. Beyond fullBusy marginal
-// goes on along its tangent: later turns stay with their conversation, so that where all endpoints are full it still
-// matters which is the fullest.
+// u²/(1-u), the number that wait at a utilisation of u (M/M/1). The share may be above 1, up to mostOccupancy. Beyond
+// mostUtilisation marginal goes on along its tangent: later turns stay with their conversation, so that where all
+// endpoints are full it still matters which is the fullest.
 func marginal(share float64) float64 {
-	busy := min(share, fullBusy)
-	return float64(busy*(2-busy))/float64((1-busy)*(1-busy)) +
-		float64(2/((1-fullBusy)*(1-fullBusy)*(1-fullBusy))*max(0, min(share, mostOccupancy)-fullBusy))
+	const least = 1 - mostUtilisation
+	u := min(share, mostUtilisation)
+	return float64(u*(2-u))/float64((1-u)*(1-u)) +
+		float64(2/(least*least*least)*max(0, min(share, mostOccupancy)-mostUtilisation))
 }
 
 // TurnMs is how long a turn's prompt takes to compute at an endpoint on average, never 0.

@@ -19,7 +19,7 @@ func TestCrowdedGrows(t *testing.T) {
 			t.Errorf("%v of the places: %v, %v of them: %v", a, marginal(a), b, marginal(b))
 		}
 	})
-	if below, above := marginal(fullBusy-1e-9), marginal(fullBusy+1e-9); above-below > 1e-6 {
+	if below, above := marginal(mostUtilisation-1e-9), marginal(mostUtilisation+1e-9); above-below > 1e-6 {
 		t.Errorf("%v, then %v", below, above)
 	}
 }
@@ -44,7 +44,7 @@ func TestTermsByHand(t *testing.T) {
 			pick.Terms{Wait: 30, Externality: 72},
 		},
 		{"they do where it is busy", func(_ *pick.View, c *pick.Candidate) {
-			c.WaitMs, c.ReturnsPerMs, c.Busy = 30, 0.01, 0.5
+			c.WaitMs, c.ReturnsPerMs, c.Utilisation = 30, 0.01, 0.5
 		}, pick.Terms{Wait: 30, Externality: 144}},
 		{
 			"it overtakes three", func(_ *pick.View, c *pick.Candidate) { c.Overtaken = 3 },
@@ -135,7 +135,7 @@ func TestPartsAddUp(t *testing.T) {
 				},
 				DecodePace: pick.DecodePace{AnswerMs: draw("ms", 10), PerOtherMs: draw("per", 1)},
 				Demand: pick.Demand{
-					TurnsPerMs: draw("turns", 0.01), ReturnsPerMs: draw("returns", 0.01), Busy: draw("busy", 1),
+					TurnsPerMs: draw("turns", 0.01), ReturnsPerMs: draw("returns", 0.01), Utilisation: draw("busy", 1),
 				},
 				Link: pick.Link{MsPerToken: draw("link", 1), DelayMs: draw("delay", 9)},
 			})

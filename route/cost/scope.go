@@ -72,17 +72,17 @@ func heaviest(v *pick.View) float64 {
 // policy sent them. While the window over which turns are counted is not full, what is missing is extrapolated, less so
 // where more turns follow a first one.
 func firstTurns(v *pick.View) float64 {
-	var turns, busy, able float64
+	var turns, used, able float64
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		turns += c.TurnsPerMs
-		busy += c.Busy / Speed(v, c)
+		used += c.Utilisation / Speed(v, c)
 		able += 1 / Speed(v, c)
 	}
-	turns, busy, able = turns+v.Beyond.Turns, busy+v.Beyond.Busy, able+v.Beyond.Able
+	turns, used, able = turns+v.Beyond.Turns, used+v.Beyond.Utilised, able+v.Beyond.Able
 	if v.Watched > 0 { // a conversation placed early brings all its later turns, of which the rate of now says nothing
 		turns *= 1 + (1/v.Watched-1)/(1+v.LaterTurns)
 	}
-	share := min(busy/able, fullBusy)
+	share := min(used/able, mostUtilisation)
 	return turns / (1 + v.LaterTurns) / able / (1 - share)
 }

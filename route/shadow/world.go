@@ -37,14 +37,15 @@ type world struct {
 
 // place is an endpoint in a world, by Candidate.Slot.
 type place struct {
-	key   uint64
-	epoch uint32
-	bound int // most blocks that it holds
-	load  fleet.Load
-	until time.Time // when its prompts are computed
-	turns arrivals.Turns
-	busy  arrivals.Busy
-	idles arrivals.Idles // idle from the time of their turns on, since a world does not follow the ends of answers
+	key         uint64
+	epoch       uint32
+	bound       int // most blocks that it holds
+	load        fleet.Load
+	until       time.Time // when its prompts are computed
+	turns       arrivals.Turns
+	utilisation arrivals.Utilisation
+	// idle from the time of their turns on, since a world does not follow the ends of answers
+	idles arrivals.Idles
 }
 
 func newWorld(c session.Config) *world {
@@ -118,49 +119,49 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 	now := w.clock.Tick(v.Now)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		at, held := w.at(c), c.Cached
-		held.CachedTokens = 0
+		at, cached := w.at(c), c.Cached
+		cached.CachedTokens = 0
 		depth, rest := 0, uint32(0)
 		if g.request.Content != nil && len(g.content.Blocks) > 0 {
 			w.look(g, c.Model)
 			depth = w.found.Depth(c.Slot)
-			held.CachedTokens = min(
+			cached.CachedTokens = min(
 				size.Part(v.PromptTokens, g.content.Lead+blocks.Bytes(depth), g.content.Lead+g.content.Bytes),
 				v.PromptTokens-1,
 			)
 			if depth == 0 {
-				held.CachedTokens = 0
+				cached.CachedTokens = 0
 			}
 		}
 		if known && home.Endpoint == c.Name {
 			v.Home, rest = i, home.Rest
 			if home.Epoch == c.Epoch &&
 				(g.request.Content == nil || depth >= blocks.Kept(home.Bytes/fleet.BlockBytes)) {
-				held.CachedTokens = max(held.CachedTokens, min(home.Tokens, v.PromptTokens-1))
+				cached.CachedTokens = max(cached.CachedTokens, min(home.Tokens, v.PromptTokens-1))
 			}
 		}
 		if parent != "" && parent == c.Name {
 			v.Parent = i
 		}
-		held.CachedTokens = max(0, held.CachedTokens)
+		cached.CachedTokens = max(0, cached.CachedTokens)
 		if c.BlockTokens > 1 {
-			held.CachedTokens -= held.CachedTokens % c.BlockTokens
+			cached.CachedTokens -= cached.CachedTokens % c.BlockTokens
 		}
-		v.Known = max(v.Known, held.CachedTokens)
+		v.Known = max(v.Known, cached.CachedTokens)
 		// Common blocks of outstanding prompts are not modelled here.
-		held.ActiveTokens, held.AddsTokens = at.load.ContextTokens-at.load.DecodeTokens,
-			v.PromptTokens-held.CachedTokens
-		held.Full = at.bound > 0 && w.index.Units(c.Slot) >= at.bound-at.bound/64
+		cached.ActiveTokens, cached.AddsTokens = at.load.ContextTokens-at.load.DecodeTokens,
+			v.PromptTokens-cached.CachedTokens
+		cached.Full = at.bound > 0 && w.index.Units(c.Slot) >= at.bound-at.bound/64
 		wait := at.expect(v, c)
 		if c.Load = at.load; c.CacheTokens > 0 {
 			c.KVUsage = min(1, at.used(c))
 		}
 		at.idles.Advance(now, &w.returns)
-		own, demand := cost.OwnTerms(v.PromptTokens, &held, &c.Pace, &wait),
+		own, demand := cost.OwnTerms(v.PromptTokens, &cached, &c.Pace, &wait),
 			pick.Demand{TurnsPerMs: at.turns.PerMs(v.Now)}
-		demand.Busy = at.busy.Share(v.Now)
+		demand.Utilisation = at.utilisation.Share(v.Now)
 		demand.ReturnsPerMs = at.idles.PerMs(now, rest, own.Wait+own.Prefill, &w.returns)
-		c.Complete(&held, &c.Pace, &wait, &c.DecodePace, &demand, &c.Link)
+		c.Complete(&cached, &c.Pace, &wait, &c.DecodePace, &demand, &c.Link)
 	}
 }
 
@@ -170,8 +171,8 @@ func (at *place) expect(v *pick.View, c *pick.Candidate) pick.Wait {
 	w.WaitMs, w.Occupancy = max(0, arrivals.Ms(at.until.Sub(v.Now))), 0
 	if n := c.Slots; n > 0 {
 		if at.load.Requests >= n {
-			hold := float64(float64(v.OutputTokens) * perAnswer(c))
-			w.WaitMs = max(w.WaitMs, float64(hold*float64(at.load.Requests-n+1))/float64(n))
+			answerMs := float64(float64(v.OutputTokens) * perAnswer(c))
+			w.WaitMs = max(w.WaitMs, float64(answerMs*float64(at.load.Requests-n+1))/float64(n))
 		}
 		w.Occupancy = float64(at.load.Requests) / float64(n)
 	}
@@ -228,7 +229,7 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 	begins := v.Now.Add(time.Duration(c.WaitMs * 1e6))
 	at.until = begins.Add(time.Duration(took * 1e6))
 	first := at.until.Add(time.Duration(c.FixedMs * 1e6))
-	at.busy.Spend(v.Now, took)
+	at.utilisation.Spend(v.Now, took)
 	at.turns.Add(v.Now)
 	at.load.Requests++
 	at.load.PrefillTokens += prefill
@@ -252,7 +253,11 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 	if g.session != "" {
 		now := w.clock.Tick(v.Now)
 		if v.Home >= 0 {
-			w.at(&v.Candidates[v.Home]).idles.Leave(now, home.Rest, !g.retry, &w.returns)
+			if idles := &w.at(&v.Candidates[v.Home]).idles; g.retry {
+				idles.Drop(now, home.Rest, &w.returns)
+			} else {
+				idles.Return(now, home.Rest, &w.returns)
+			}
 		}
 		at.idles.Add(now, &w.returns)
 		name := g.name(g.session)

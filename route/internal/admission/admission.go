@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/session"
 	"github.com/warmpath/warmpath/slot"
 )
@@ -28,16 +29,13 @@ const (
 	spend      = 0.15                   // most of the engines' time that turns admitted without room take
 	small      = 4                      // see MaxHold
 	agesEvery  = 250 * time.Millisecond // between two looks at what is known of the endpoints
-	mostShared = 64                     // prefixes of an endpoint that are known to be shared
 	mostIdle   = 1 << 15                // idle members of an endpoint
 	growth     = 20                     // part of a cache that is left for the growth of its members
 	mostHeld   = 10_000                 // held turns; those beyond are placed
 	mostFamily = 16                     // conversations of a family that are known as such
-	// of the members idle longest, among which the one is sought that makes room first
-	lookedAt  = 64
-	surely    = 0.75 // of a tenant's share: with less its turns are not held
-	full      = 0.75 // of a cache: with more, tenants have shares of it
-	mostSpare = 256  // members that have ended, and tenants without any, whose memory is kept
+	// of a cache: with more, tenants have shares of it. And of such a share: with less, a tenant's turns are not held
+	plenty    = 0.75
+	mostSpare = 256 // members that have ended, and tenants without any, whose memory is kept
 )
 
 // Engines is what others know of an endpoint.
@@ -231,7 +229,7 @@ func (e *endpoint) countPrefix(p *prefix, by int) {
 
 // mayShare reports whether members may have a prefix: one that some have, or one more.
 func (e *endpoint) mayShare(p prefix) bool {
-	return len(e.prefixes) < mostShared ||
+	return len(e.prefixes) < bound.Few ||
 		slices.ContainsFunc(e.prefixes, func(x prefix) bool { return x.name == p.name })
 }
 
@@ -343,14 +341,14 @@ func (t *Table) evictIdle(now time.Time, slot int, e *endpoint) {
 	t.lapsed.trim(slot, e)
 }
 
-// nextOut is the idle member that makes room first: of those idle longest one of the lowest priority, and of these one
-// whose tenant takes more than its share.
+// nextOut is the idle member that makes room first: of the bound.Few idle longest one of the lowest priority, and of
+// these one whose tenant takes more than its share.
 func (t *Table) nextOut(e *endpoint) *member {
 	best := e.idleRing().next
 	if e.lowerThan(best.rank) == 0 && (t.level == 0 || t.takesTooMuch(best.tenant)) {
 		return best
 	}
-	for m, n := best, 0; n < lookedAt && m != e.idle; m, n = m.next, n+1 {
+	for m, n := best, 0; n < bound.Few && m != e.idle; m, n = m.next, n+1 {
 		if m.rank < best.rank || m.rank == best.rank && t.takesTooMuch(m.tenant) && !t.takesTooMuch(best.tenant) {
 			best = m
 		}

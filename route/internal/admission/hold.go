@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -17,7 +18,7 @@ type Turn struct {
 	Tokens      int64 // of its prompt and the answer expected
 	Shared      int64 // of Tokens, the most that members of one endpoint have, see Reader.Shared
 	// the same of each endpoint whose members have some: it takes less room there than elsewhere. A hold keeps a copy
-	// of the largest mostSharedAt
+	// of the largest bound.Few
 	SharedAt []SharedAt
 	Tenant   string
 	Share    float64 // the tenant's weight; 0 means 1
@@ -181,15 +182,12 @@ func (e *endpoint) free() int64 {
 	return e.room - e.shared - e.needed - e.reserved - min(e.tokens/int64(max(e.memberCount, 1)), e.room/growth)
 }
 
-// mostSharedAt is of how many endpoints a held turn keeps what their members share with it.
-const mostSharedAt = 64
-
-// largest is a copy of the largest mostSharedAt.
+// largest is a copy of the largest bound.Few.
 func largest(all []SharedAt) []SharedAt {
 	out := slices.Clone(all)
-	if len(out) > mostSharedAt {
+	if len(out) > bound.Few {
 		slices.SortStableFunc(out, func(a, b SharedAt) int { return cmp.Compare(b.Tokens, a.Tokens) })
-		out = slices.Clone(out[:mostSharedAt])
+		out = slices.Clone(out[:bound.Few])
 	}
 	return out
 }

@@ -70,7 +70,7 @@ type demand struct{ takes, weight float64 }
 func (t *Table) fair() {
 	room, sum, weights := 0.0, 0.0, 0.0
 	for _, slot := range t.slots {
-		if e := t.endpoints.Get(slot); e.keepIdle > 0 && float64(e.filled()+e.reserved) > full*float64(e.room) {
+		if e := t.endpoints.Get(slot); e.keepIdle > 0 && float64(e.filled()+e.reserved) > plenty*float64(e.room) {
 			room += float64(e.room - e.shared)
 		}
 	}
@@ -85,7 +85,7 @@ func (t *Table) fair() {
 		}
 	}
 	switch {
-	case sum <= full*room:
+	case sum <= plenty*room:
 		return
 	case len(t.demands) == 1: // the next to come shares with it
 		t.level = room / (t.demands[0].weight + 1)
@@ -115,7 +115,7 @@ func (t *Table) isBelow(turn *Turn, x *tenant) bool {
 	if x == nil {
 		x = &tenant{share: turn.Share}
 	}
-	return float64(x.tokens+turn.Tokens-turn.Shared)/x.weight() <= surely*t.level
+	return float64(x.tokens+turn.Tokens-turn.Shared)/x.weight() <= plenty*t.level
 }
 
 // takesTooMuch reports whether a tenant takes more than its share.

@@ -28,9 +28,9 @@ type Table struct {
 func New(without ablation.Set) Table { return Table{without: without} }
 
 type endpoint struct {
-	turns Turns
-	busy  Busy
-	idles Idles
+	turns       Turns
+	utilisation Utilisation
+	idles       Idles
 }
 
 // AddEndpoint adds an endpoint.
@@ -50,7 +50,7 @@ func (t *Table) Turn(now time.Time, slot int) {
 
 // Spend adds ms that an endpoint will spend on prefill.
 func (t *Table) Spend(now time.Time, slot int, ms float64) {
-	t.endpoints.Get(slot).busy.Spend(now, ms)
+	t.endpoints.Get(slot).utilisation.Spend(now, ms)
 }
 
 // RemoveEndpoint forgets an endpoint that is no longer declared.
@@ -62,18 +62,22 @@ func (t *Table) Activate(slot int) { t.endpoints.Get(slot).idles.active++ }
 // Deactivate ends Activate.
 func (t *Table) Deactivate(slot int) { t.endpoints.Get(slot).idles.active-- }
 
-// Wake removes a conversation from the idle ones of an endpoint. back means that it has returned; otherwise its idle
-// time restarts.
-func (t *Table) Wake(now time.Time, slot int, since uint32, back bool) {
-	t.endpoints.Get(slot).idles.Leave(t.clock.Tick(now), since, back, &t.returns)
+// Return removes a conversation that has come back from the idle ones of an endpoint.
+func (t *Table) Return(now time.Time, slot int, since uint32) {
+	t.endpoints.Get(slot).idles.Return(t.clock.Tick(now), since, &t.returns)
+}
+
+// Restart removes a conversation whose idle time begins again.
+func (t *Table) Restart(now time.Time, slot int, since uint32) {
+	t.endpoints.Get(slot).idles.Drop(t.clock.Tick(now), since, &t.returns)
 }
 
 // Forget removes a conversation that is remembered no more from the idle ones of an endpoint.
 func (t *Table) Forget(slot int, since uint32) {
-	t.endpoints.Get(slot).idles.Leave(t.clock.latest, since, false, &t.returns)
+	t.endpoints.Get(slot).idles.Drop(t.clock.latest, since, &t.returns)
 }
 
-// Rest makes a conversation idle at an endpoint and returns the tick to pass to Wake.
+// Rest makes a conversation idle at an endpoint and returns the tick to pass to Return.
 func (t *Table) Rest(now time.Time, slot int) uint32 {
 	at := t.clock.Tick(now)
 	t.endpoints.Get(slot).idles.Add(at, &t.returns)
@@ -142,7 +146,7 @@ func (r Reader) Fleet(now time.Time, all pick.Endpoints) (f Fleet) {
 func (r Reader) Demand(now time.Time, slot int, f *Fleet, idle uint32, takesMs float64) (d pick.Demand) {
 	e := r.t.endpoints.Get(slot)
 	if !r.t.without.Has(ablation.Utilisation) {
-		d.Busy = e.busy.Share(now)
+		d.Utilisation = e.utilisation.Share(now)
 	}
 	d.TurnsPerMs = e.turns.PerMs(now)
 	switch {

@@ -50,7 +50,11 @@ func TestReadingChangesNothing(t *testing.T) {
 				table.Deactivate(at)
 			case 2:
 				if n := len(rests[at]); n > 0 {
-					table.Wake(now, at, rests[at][n-1], rapid.Bool().Draw(t, "back"))
+					if rapid.Bool().Draw(t, "back") {
+						table.Return(now, at, rests[at][n-1])
+					} else {
+						table.Restart(now, at, rests[at][n-1])
+					}
 					rests[at] = rests[at][:n-1]
 				}
 			default:

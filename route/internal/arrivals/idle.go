@@ -114,8 +114,26 @@ func (r *Idles) Add(now uint32, s *Returns) {
 	r.spans = append(r.spans, span{from: now, to: now + 1, n: 1, each: 1})
 }
 
-// Leave removes a conversation idle since a tick. It counts as a return if back is true.
-func (r *Idles) Leave(now, since uint32, back bool, s *Returns) {
+// Drop removes a conversation idle since a tick. It does not count as a return.
+func (r *Idles) Drop(now, since uint32, s *Returns) { r.take(now, since, s) }
+
+// Return removes a conversation idle since a tick that has come back.
+func (r *Idles) Return(now, since uint32, s *Returns) {
+	p := r.take(now, since, s)
+	if p == nil {
+		return
+	}
+	age := max(p.age, ageOf(now-since))
+	for k := p.age; k < min(age, ages); k++ { // the span was counted by its latest conversation
+		s.count(k, 0, 1)
+	}
+	if age < ages {
+		s.count(age, 1, 0)
+	}
+}
+
+// take takes a conversation idle since a tick out of its span; nil if it is forgotten.
+func (r *Idles) take(now, since uint32, s *Returns) *span {
 	r.Advance(now, s)
 	for i := len(r.spans) - 1; i >= 0 && r.spans[i].to > since; i-- {
 		p := &r.spans[i]
@@ -126,18 +144,9 @@ func (r *Idles) Leave(now, since uint32, back bool, s *Returns) {
 		if i < r.steady {
 			r.perTick -= p.perTick
 		}
-		if !back {
-			return
-		}
-		age := max(p.age, ageOf(now-since))
-		for k := p.age; k < min(age, ages); k++ { // the span was counted by its latest conversation
-			s.count(k, 0, 1)
-		}
-		if age < ages {
-			s.count(age, 1, 0)
-		}
-		return
+		return p
 	}
+	return nil
 }
 
 // Advance advances time. A conversation idle beyond a bucket counts as not returned in it. Neighbouring spans are

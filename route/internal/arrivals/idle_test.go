@@ -53,7 +53,11 @@ func TestRests(t *testing.T) {
 				}
 				i := rapid.IntRange(0, len(since)-1).Draw(t, "which")
 				back := rapid.Bool().Draw(t, "back")
-				r.Leave(now, since[i], back, &s)
+				if back {
+					r.Return(now, since[i], &s)
+				} else {
+					r.Drop(now, since[i], &s)
+				}
 				if back || now-since[i] >= mostIdle {
 					learn(now-since[i], back)
 					since = append(since[:i], since[i+1:]...)
@@ -110,7 +114,7 @@ func TestExpectedReturns(t *testing.T) {
 			back[at] = append(back[at], now)
 		}
 		for _, since := range back[now] {
-			r.Leave(now, since, true, &s)
+			r.Return(now, since, &s)
 		}
 	}
 	r.Advance(now, &s)
@@ -155,7 +159,7 @@ func TestSteadyReturns(t *testing.T) {
 			back[at] = append(back[at], now)
 		}
 		for _, since := range back[now] {
-			r.Leave(now, since, true, &s)
+			r.Return(now, since, &s)
 		}
 		delete(back, now)
 	}

@@ -3,7 +3,7 @@ package arrivals
 import "time"
 
 const (
-	busyWindow = time.Minute
+	utilisationWindow = time.Minute
 
 	turnWindow   = 20 * time.Second
 	leastWatched = time.Second // minimum window: bounds the measured rate
@@ -54,8 +54,8 @@ func (t *Turns) Watched(now time.Time) float64 {
 	return 1 - turnsKept(max(now.Sub(t.first), leastWatched))
 }
 
-// Busy sums the ms that an endpoint spends on prefill.
-type Busy struct {
+// Utilisation sums the ms that an endpoint spends on prefill.
+type Utilisation struct {
 	ms float64
 	at time.Time
 }
@@ -70,14 +70,14 @@ func left(sum float64, age, window time.Duration) float64 {
 }
 
 // Spend adds ms that an endpoint will spend on prefill.
-func (b *Busy) Spend(now time.Time, ms float64) {
-	b.ms, b.at = left(b.ms, now.Sub(b.at), busyWindow)+ms, now
+func (u *Utilisation) Spend(now time.Time, ms float64) {
+	u.ms, u.at = left(u.ms, now.Sub(u.at), utilisationWindow)+ms, now
 }
 
 // Share is the share of the endpoint's time spent on prefill of late.
-func (b *Busy) Share(now time.Time) float64 {
-	if b.ms == 0 { // an idle endpoint, of which there may be many
+func (u *Utilisation) Share(now time.Time) float64 {
+	if u.ms == 0 { // an idle endpoint, of which there may be many
 		return 0
 	}
-	return min(1, left(b.ms, now.Sub(b.at), busyWindow)/Ms(busyWindow))
+	return min(1, left(u.ms, now.Sub(u.at), utilisationWindow)/Ms(utilisationWindow))
 }

@@ -62,7 +62,8 @@ func (t *Table) mustQueue(now time.Time, e *endpoint, j *Job, rates Rates) bool 
 	}
 	j.Key = t.key(now, float64(float64(j.Prefill)*rates.MsPerToken(j.Slot)))
 	return !t.startable(now, e, j) ||
-		t.cfg.Queue.Ahead > 0 && (t.busy(now, e, j.Slot, rates) || t.anyStartable(now, e) && !t.goesFirst(now, e, j))
+		t.cfg.Queue.Ahead > 0 && (t.saturated(now, e, j.Slot, rates) ||
+			t.anyStartable(now, e) && !t.goesFirst(now, e, j))
 }
 
 // goesFirst reports whether a job that is not queued would precede the first one of another router.
@@ -101,9 +102,9 @@ func (t *Table) atLimit(j *Job) bool {
 	return x != nil && x.running >= most
 }
 
-// busy reports whether an endpoint that computes in order has enough prompts to compute. It may always have the tokens
-// of one step: short prompts are computed together.
-func (t *Table) busy(now time.Time, e *endpoint, slot int, rates Rates) bool {
+// saturated reports whether an endpoint that computes in order has enough prompts to compute. It may always have the
+// tokens of one step: short prompts are computed together.
+func (t *Table) saturated(now time.Time, e *endpoint, slot int, rates Rates) bool {
 	if t.cfg.Queue.Ahead <= 0 || !rates.InOrder(slot) {
 		return false
 	}
@@ -240,7 +241,7 @@ func (t *Table) Dispatch(now time.Time, rates Rates, to []Dispatched) []Dispatch
 // next is the job to send to an endpoint; ok is false if there is none, or if it belongs to another router. A router
 // that does not send its job, because it is gone or unreachable, is waited for no longer than passOver.
 func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint32, ok bool) {
-	if t.busy(now, e, slot, rates) {
+	if t.saturated(now, e, slot, rates) {
 		e.queue.idleSince = time.Time{}
 		return 0, false
 	}

@@ -94,19 +94,12 @@ func (r Reader) tiered(slot int) bool {
 	return r.t.endpoints.Get(slot).facts.CacheTokens > 0 && r.t.reported.Reader().Tiers(slot)
 }
 
-// compare corrects share by the predicted and the found cached tokens. Only a full cache teaches where its capacity
-// ends.
-func (s *capacity) compare(predicted, found, slack int, missed, full, stated bool) {
-	switch {
-	case missed && (full || s.share > 1):
-		s.share = max(1.0/fit.Bound, float64(s.share*(1-fit.Slow)))
-	case full && found > predicted+slack:
-		most := 1.0
-		if !stated {
-			most = fit.Bound
-		}
-		s.share = max(s.share, min(most, float64(s.share*(1+fit.Slow))))
-	}
+// shrink corrects share after less was found than predicted.
+func (s *capacity) shrink() { s.share = max(1.0/fit.Bound, float64(s.share*(1-fit.Slow))) }
+
+// grow corrects share, up to most, after more was found than predicted.
+func (s *capacity) grow(most float64) {
+	s.share = max(s.share, min(most, float64(s.share*(1+fit.Slow))))
 }
 
 // detectSecondTier detects a second cache tier: most of a conversation was found although more was computed since than

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/internal/blocks"
@@ -139,8 +140,14 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) {
 	full := t.index.Units(l.slot) >= e.capacity.bound-e.capacity.bound/8
 	// an answer that the client leaves out is not missing
 	missed := found+slack < min(predicted, size.Part(u.PromptTokens, blocks.Bytes(l.depth), l.bytes))
-	if !t.without.Has(ablation.CacheShare) {
-		e.capacity.compare(predicted, found, slack, missed, full, e.facts.CacheTokens > 0)
+	switch { // only a full cache teaches where its capacity ends
+	case t.without.Has(ablation.CacheShare):
+	case missed && (full || e.capacity.share > 1):
+		e.capacity.shrink()
+	case full && found > predicted+slack && e.facts.CacheTokens > 0:
+		e.capacity.grow(1)
+	case full && found > predicted+slack:
+		e.capacity.grow(fit.Bound)
 	}
 	if !t.without.Has(ablation.SecondTier) {
 		e.capacity.detectSecondTier(l, found, slack)

@@ -69,23 +69,23 @@ func (r Reader) lookListed(x *Text, req *fleet.Request, q *fleet.Listed, model s
 }
 
 // predictList sums what each endpoint holds of the prompts of a request with several.
-func (r Reader) predictList(x *Text, p *Prompt, at pick.Endpoints, held []pick.Cached) {
-	for i := range held {
-		held[i].Exact = true
+func (r Reader) predictList(x *Text, p *Prompt, at pick.Endpoints, cached []pick.Cached) {
+	for i := range cached {
+		cached[i].Exact = true
 	}
 	all := p.Request.Content.List
 	for i := range all {
-		r.addListed(x, p, &all[i], at, held)
+		r.addListed(x, p, &all[i], at, cached)
 	}
 	r.t.reported.Reader().Ask(&x.chain, nil)
 }
 
 // addListed adds what each endpoint holds of one prompt.
-func (r Reader) addListed(x *Text, p *Prompt, q *fleet.Listed, at pick.Endpoints, held []pick.Cached) {
+func (r Reader) addListed(x *Text, p *Prompt, q *fleet.Listed, at pick.Endpoints, cached []pick.Cached) {
 	r.t.reported.Reader().Ask(&x.chain, q.Tokens)
 	tokens := p.Size.OfListed(q)
 	for i := range at.Len() {
-		c, h := at.At(i), &held[i]
+		c, h := at.At(i), &cached[i]
 		if i == 0 || c.Model != x.model {
 			r.lookListed(x, p.Request, q, c.Model)
 		}

@@ -31,14 +31,14 @@ func (r Reader) Predict(
 	m Missed,
 	memory []pick.Cached,
 ) ([]pick.Cached, Found, Missed) {
-	held := slices.Grow(memory[:0], at.Len())[:at.Len()]
-	clear(held)
-	all, m := r.find(x, p, at, home, look, m, held)
+	cached := slices.Grow(memory[:0], at.Len())[:at.Len()]
+	clear(cached)
+	all, m := r.find(x, p, at, home, look, m, cached)
 	if all.Counted = p.CountsActive && p.Request.Content != nil && x.known; all.Counted {
-		r.countActive(x, p, at, held)
+		r.countActive(x, p, at, cached)
 	}
 	for i := range at.Len() {
-		c, h, e := at.At(i), &held[i], r.t.endpoints.Get(at.At(i).Slot)
+		c, h, e := at.At(i), &cached[i], r.t.endpoints.Get(at.At(i).Slot)
 		h.Full, h.Resident = r.full(c.Slot, 64), e.residentTokens(c.Load.ContextTokens)
 		h.Counted, h.Present, h.PresentTokens = h.Blocks, r.present(x, p, c, h.Blocks), h.CachedTokens
 		if h.Present < h.Blocks {
@@ -52,7 +52,7 @@ func (r Reader) Predict(
 			h.ExpectedMiss = e.expectedMiss(h, h.PresentTokens)
 		}
 	}
-	return held, all, m
+	return cached, all, m
 }
 
 func (r Reader) find(
@@ -62,38 +62,38 @@ func (r Reader) find(
 	home int,
 	look Look,
 	m Missed,
-	held []pick.Cached,
+	cached []pick.Cached,
 ) (all Found, _ Missed) {
 	req := p.Request
 	x.known, x.chain.Known = false, false
 	if req.Content != nil && len(req.Content.List) > 0 {
-		r.predictList(x, p, at, held)
-		all.Known = most(held)
+		r.predictList(x, p, at, cached)
+		all.Known = most(cached)
 		return all, m
 	}
 	if req.Content == nil || len(req.Content.Blocks) == 0 || p.Size.Tokens == 0 {
 		if home >= 0 {
-			r.predictHome(p, at.At(home), &held[home])
+			r.predictHome(p, at.At(home), &cached[home])
 		}
 		return all, m
 	}
 	x.known = true
 	for i := range at.Len() {
-		c, h := at.At(i), &held[i]
+		c, h := at.At(i), &cached[i]
 		if i == 0 || c.Model != x.model {
 			r.look(x, req, c.Model)
 		}
 		h.Blocks = x.matches.Depth(c.Slot)
 		h.CachedTokens = r.wholeBlocks(c, min(p.Size.At(blocks.Bytes(h.Blocks)), p.Size.Tokens-1))
 	}
-	r.merge(x, p, at, look, held)
-	all.Known = most(held)
+	r.merge(x, p, at, look, cached)
+	all.Known = most(cached)
 	// with fewer blocks some of it was evicted, or the client changed its history
-	if home >= 0 && !held[home].Exact && held[home].Blocks >= blocks.Kept(p.Entry.Bytes/fleet.BlockBytes) {
-		r.predictHome(p, at.At(home), &held[home])
-		all.Known = max(all.Known, held[home].CachedTokens)
+	if home >= 0 && !cached[home].Exact && cached[home].Blocks >= blocks.Kept(p.Entry.Bytes/fleet.BlockBytes) {
+		r.predictHome(p, at.At(home), &cached[home])
+		all.Known = max(all.Known, cached[home].CachedTokens)
 	}
-	r.findFar(x, p, at, held)
+	r.findFar(x, p, at, cached)
 	gone := 0
 	if p.Known && p.Entry.Prompt > 0 {
 		// the last, partial block is not missing
@@ -108,12 +108,12 @@ func (r Reader) find(
 
 // findFar says what of the predicted tokens only a second tier has. Until as much is known as an engine's own memory
 // holds, nothing is said.
-func (r Reader) findFar(x *Text, p *Prompt, at pick.Endpoints, held []pick.Cached) {
+func (r Reader) findFar(x *Text, p *Prompt, at pick.Endpoints, cached []pick.Cached) {
 	if r.t.near == nil {
 		return
 	}
 	for i := range at.Len() {
-		c, h := at.At(i), &held[i]
+		c, h := at.At(i), &cached[i]
 		most := r.t.near.Capacity(c.Slot)
 		if !r.tiered(c.Slot) || r.t.near.Units(c.Slot) < most-most/8 {
 			continue
@@ -131,9 +131,9 @@ func (r Reader) findFar(x *Text, p *Prompt, at pick.Endpoints, held []pick.Cache
 }
 
 // most is the most tokens found at any endpoint.
-func most(held []pick.Cached) (tokens int) {
-	for i := range held {
-		tokens = max(tokens, held[i].CachedTokens)
+func most(cached []pick.Cached) (tokens int) {
+	for i := range cached {
+		tokens = max(tokens, cached[i].CachedTokens)
 	}
 	return tokens
 }
@@ -144,15 +144,15 @@ func (r Reader) predictHome(p *Prompt, c *pick.Endpoint, h *pick.Cached) {
 	if p.Size.Tokens == 0 || c.Epoch != p.Entry.Epoch || !isOf(&p.Entry, c.Model) {
 		return
 	}
-	held := p.Entry.Tokens
-	if said := held - p.Entry.Prompt; p.Entry.Prompt > 0 && said > 0 && !r.t.without.Has(ablation.Answers) {
-		held = p.Entry.Prompt + p.AnswerReuse.found(said)
+	cached := p.Entry.Tokens
+	if said := cached - p.Entry.Prompt; p.Entry.Prompt > 0 && said > 0 && !r.t.without.Has(ablation.Answers) {
+		cached = p.Entry.Prompt + p.AnswerReuse.found(said)
 	}
-	h.CachedTokens = max(h.CachedTokens, r.wholeBlocks(c, min(held, p.Size.Tokens-1)))
+	h.CachedTokens = max(h.CachedTokens, r.wholeBlocks(c, min(cached, p.Size.Tokens-1)))
 }
 
 // merge replaces predictions by what KV events say, where they are complete.
-func (r Reader) merge(x *Text, p *Prompt, at pick.Endpoints, look Look, held []pick.Cached) {
+func (r Reader) merge(x *Text, p *Prompt, at pick.Endpoints, look Look, cached []pick.Cached) {
 	events := r.t.reported.Reader()
 	if !look.done {
 		events.Find(&x.chain, p.Request.Tenant, p.Session, p.Request.Tokens, x.keys, &x.matches)
@@ -161,7 +161,7 @@ func (r Reader) merge(x *Text, p *Prompt, at pick.Endpoints, look Look, held []p
 		return
 	}
 	for i := range at.Len() {
-		c, h := at.At(i), &held[i]
+		c, h := at.At(i), &cached[i]
 		if tokens, ok := r.exact(events, x, p, c, h); ok {
 			h.Exact, h.CachedTokens = true, max(tokens, r.beingComputed(x, p, c))
 		}
@@ -233,10 +233,10 @@ func (r Reader) present(x *Text, p *Prompt, c *pick.Endpoint, believed int) int 
 }
 
 // countActive counts ActiveTokens and AddsTokens, for policies that ask for them.
-func (r Reader) countActive(x *Text, p *Prompt, at pick.Endpoints, held []pick.Cached) {
+func (r Reader) countActive(x *Text, p *Prompt, at pick.Endpoints, cached []pick.Cached) {
 	perBlock := float64(p.TokensPerByte * fleet.BlockBytes)
 	for i := range at.Len() {
-		c, h := at.At(i), &held[i]
+		c, h := at.At(i), &cached[i]
 		e := r.t.endpoints.Get(c.Slot)
 		if c.Model != x.model {
 			r.look(x, p.Request, c.Model)

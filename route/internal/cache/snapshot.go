@@ -42,9 +42,9 @@ func (t *Table) Restore(slot int, l *Learnt) {
 // Rewind begins a walk through what an endpoint is estimated to hold.
 func (t *Table) Rewind(slot int) { t.index.Rewind(slot) }
 
-// Held is the next chains of the walk, those used longest ago first, of so many names or some more. more is false at
+// Chains is the next chains of the walk, those used longest ago first, of so many names or some more. more is false at
 // the end.
-func (t *Table) Held(slot, names int) (chains []Chain, more bool) {
+func (t *Table) Chains(slot, names int) (chains []Chain, more bool) {
 	var last []uint64
 	for names > 0 {
 		chain, ok := t.index.Held(slot, nil)

@@ -23,7 +23,7 @@ func TestReadingChangesNothing(t *testing.T) {
 	r := tab.Reader()
 	for _, at := range []time.Time{now, now.Add(time.Hour)} {
 		s := r.State(at, k)
-		r.Rank(at, k, 3, true)
+		r.Rank(at, k, 3, IgnoreEjections)
 		r.Ramp(at, k)
 		r.Why(k, s)
 		r.Until(k, s)

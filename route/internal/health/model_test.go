@@ -123,7 +123,7 @@ func TestAgainstReplay(t *testing.T) {
 					e.retry = rapid.SampledFrom([]time.Duration{0, 5 * time.Second, time.Hour}).Draw(t, "retry after")
 				}
 				if e.trial {
-					if got := tab.Reader().Rank(now, 0, 0, false); got == Fit {
+					if got := tab.Reader().Rank(now, 0, 0, ObeyEjections); got == Fit {
 						t.Fatal("an endpoint that is under trial takes other requests")
 					}
 					tab.Withdraw(0)
@@ -145,13 +145,13 @@ func TestAgainstReplay(t *testing.T) {
 					fleet.StateUp: Fit, fleet.StateUnknown: Unproved,
 					fleet.StateBusy: Strained, fleet.StateEjected: Ejected, fleet.StateDown: Unfit,
 				}[want.state(at)]
-				if got := r.Rank(at, 0, 0, false); got != rank {
+				if got := r.Rank(at, 0, 0, ObeyEjections); got != rank {
 					t.Fatalf("%v after %+v its rank is %d, want %d", later, events, got, rank)
 				}
 				if rank == Ejected && !want.connect {
 					rank = Fit
 				}
-				if got := r.Rank(at, 0, 0, true); got != rank {
+				if got := r.Rank(at, 0, 0, IgnoreEjections); got != rank {
 					t.Fatalf("%v after %+v its rank is %d if failed requests count for nothing, want %d", later,
 						events, got, rank)
 				}
@@ -207,10 +207,11 @@ func TestShareOfEjections(t *testing.T) {
 			if spared := tab.Spared(); (spared == 0) == (row.most < row.all) {
 				t.Errorf("%d were spared", spared)
 			}
-			if panics, want := tab.Reader().Panics(row.all, ejected, ejected), row.most*2 > row.all; panics != want {
+			census := Census{All: row.all, Ejected: ejected, Judged: ejected}
+			if panics, want := tab.Reader().Panics(census), row.most*2 > row.all; panics != want {
 				t.Errorf("it panics: %t, want %t", panics, want)
 			}
-			if tab.Reader().Panics(row.all, row.all, 0) {
+			if tab.Reader().Panics(Census{All: row.all, Ejected: row.all}) {
 				t.Error("it panics though no request is at fault")
 			}
 		})

@@ -73,9 +73,17 @@ const (
 	Unfit // not used at all
 )
 
-// Rank grades an endpoint for a caller's request; caller 0 is anonymous. regardless ignores ejections caused by failed
-// requests alone.
-func (r Reader) Rank(now time.Time, slot int, caller uint64, regardless bool) Rank {
+// Ejections says whether ejections caused by failed requests alone count.
+type Ejections uint8
+
+// They count, unless too few endpoints are left: see Panics.
+const (
+	ObeyEjections Ejections = iota
+	IgnoreEjections
+)
+
+// Rank grades an endpoint for a caller's request; caller 0 is anonymous.
+func (r Reader) Rank(now time.Time, slot int, caller uint64, ejections Ejections) Rank {
 	e := r.t.endpoints.Get(slot)
 	if e.probesDecide() {
 		switch {
@@ -100,7 +108,7 @@ func (r Reader) Rank(now time.Time, slot int, caller uint64, regardless bool) Ra
 	case fleet.StateBusy:
 		rank = Strained
 	case fleet.StateEjected:
-		if rank = Ejected; regardless && r.Judged(now, slot) {
+		if rank = Ejected; ejections == IgnoreEjections && r.Judged(now, slot) {
 			rank = Fit
 		}
 	case fleet.StateDown:
@@ -122,10 +130,24 @@ func (r Reader) Judged(now time.Time, slot int) bool {
 	return now.Before(e.ejectedUntil) && !e.unreachable && e.silentAt.IsZero()
 }
 
+// Census counts the endpoints of a pool that are not down.
+type Census struct{ All, Ejected, Judged int }
+
+// Count adds an endpoint of that rank.
+func (r Reader) Count(now time.Time, slot int, rank Rank, c *Census) {
+	c.All++
+	if rank == Ejected {
+		c.Ejected++
+		if r.Judged(now, slot) {
+			c.Judged++
+		}
+	}
+}
+
 // Panics reports whether so few of a pool's endpoints are left (panic threshold) that ejections for failed requests are
-// ignored. Of all that are not down, ejected are ejected, and judged of these for failed requests alone.
-func (r Reader) Panics(all, ejected, judged int) bool {
-	return judged > 0 && float64(all-ejected) < float64(r.t.cfg.PanicShare*float64(all))
+// ignored.
+func (r Reader) Panics(c Census) bool {
+	return c.Judged > 0 && float64(c.All-c.Ejected) < float64(r.t.cfg.PanicShare*float64(c.All))
 }
 
 // UnreachedSince reports whether a connection to an endpoint has failed since a time.

@@ -46,7 +46,9 @@ func TestBusyIsNotShortened(t *testing.T) {
 			v.RetryAfter = retry
 			tab.Conclude(now.Add(after), 0, &v, func() Peers { return Peers{All: 2} })
 		}
-		strained := func(after time.Duration) bool { return tab.Reader().Rank(now.Add(after), 0, 7, false) == Strained }
+		strained := func(after time.Duration) bool {
+			return tab.Reader().Rank(now.Add(after), 0, 7, ObeyEjections) == Strained
+		}
 		refuse(0, long)
 		refuse(100*time.Millisecond, short)
 		refuse(200*time.Millisecond, 2*time.Second)

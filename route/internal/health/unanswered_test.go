@@ -29,7 +29,7 @@ func TestUnanswered(t *testing.T) {
 					rank, state = Strained, fleet.StateBusy
 				}
 				r := tab.Reader()
-				if g, s := r.Rank(now, 0, 0, false), r.State(now, 0); g != rank || s != state ||
+				if g, s := r.Rank(now, 0, 0, ObeyEjections), r.State(now, 0); g != rank || s != state ||
 					r.Unanswered(0) == answers {
 					t.Errorf("answers %v: rank %v, state %v; want %v, %v", answers, g, s, rank, state)
 				}

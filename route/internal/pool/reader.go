@@ -82,7 +82,7 @@ func (t *Table) fill(s *state) {
 			s.members = append(s.members, m)
 		}
 	}
-	s.survey()
+	s.noteMembers()
 }
 
 // targets are the models that a name stands for; nil for any.

@@ -252,7 +252,7 @@ func (t *Table) retake(name string, changed []registry.Endpoint) {
 		s.members, s.slots = slices.Delete(s.members, i, i+1), slices.Delete(s.slots, i, i+1)
 	}
 	if !s.uniform {
-		s.compare()
+		s.noteUniform()
 	}
 	t.equip(s)
 }
@@ -282,18 +282,18 @@ func (s *state) place(e registry.Endpoint) (i int, ok bool) {
 	return i, ok && int(s.members[i].slot) == e.Slot()
 }
 
-// survey notes the members' slots and roles, and whether they are alike.
-func (s *state) survey() {
+// noteMembers notes the members' slots and roles, and whether they are alike.
+func (s *state) noteMembers() {
 	s.slots, s.roles, s.halves, s.wholes = s.slots[:0], 0, 0, 0
 	for i := range s.members {
 		s.count(&s.members[i], 1)
 		s.slots = append(s.slots, s.members[i].slot)
 	}
-	s.compare()
+	s.noteUniform()
 }
 
-// compare notes whether all members are alike.
-func (s *state) compare() {
+// noteUniform notes whether all members are alike.
+func (s *state) noteUniform() {
 	s.uniform = true
 	for i := range s.members {
 		if s.uniform = s.members[i].isLike(&s.members[0]); !s.uniform {

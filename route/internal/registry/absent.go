@@ -10,8 +10,6 @@ import (
 // Which engine serves which path is learnt from their answers, since it differs between versions. An endpoint that
 // lacks a path is asked again after a while, and at once when its process was restarted.
 
-const absentFor = 10 * time.Minute
-
 // absence is a path that some endpoints lack.
 type absence struct {
 	path  string
@@ -22,14 +20,14 @@ type absence struct {
 func (t *Table) Absent(now time.Time, e Endpoint, path string) {
 	for i := range t.absent {
 		if t.absent[i].path == path {
-			t.absent[i].until[e.r.slot] = now.Add(absentFor)
+			t.absent[i].until[e.r.slot] = now.Add(bound.Unproved)
 			return
 		}
 	}
 	if len(t.absent) >= bound.Few {
 		t.absent = t.absent[:0]
 	}
-	t.absent = append(t.absent, absence{strings.Clone(path), map[int]time.Time{e.r.slot: now.Add(absentFor)}})
+	t.absent = append(t.absent, absence{strings.Clone(path), map[int]time.Time{e.r.slot: now.Add(bound.Unproved)}})
 }
 
 // Present notes that an endpoint has answered under a path.

@@ -240,8 +240,8 @@ func (e Endpoint) EachModel(f func(id, parent string) bool) bool {
 // Base is its model that is not an adapter, "" for none; several reports that there are more.
 func (e Endpoint) Base() (id string, several bool) { return e.r.base, e.r.bases }
 
-// survey notes what Base returns.
-func (e Endpoint) survey() {
+// noteBase notes what Base returns.
+func (e Endpoint) noteBase() {
 	e.r.base, e.r.bases = "", false
 	e.EachModel(func(id, parent string) bool {
 		switch {

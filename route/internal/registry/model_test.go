@@ -401,10 +401,10 @@ func TestAbsences(t *testing.T) {
 		"it has answered":    func() { table.Present(es[0], "/p") },
 		"it was restarted":   func() { table.Restarted(es[0]) },
 		"its slot was freed": func() { table.Free(es[0]); table.bySlot[es[0].Slot()], table.free = es[0], nil },
-		"ten minutes later":  func() { now = now.Add(absentFor) },
+		"ten minutes later":  func() { now = now.Add(bound.Unproved) },
 	} {
 		table.Absent(now, es[0], "/p")
-		if !lacks(now.Add(absentFor-1), es[0], "/p") || lacks(now, es[1], "/p") || lacks(now, es[0], "/q") ||
+		if !lacks(now.Add(bound.Unproved-1), es[0], "/p") || lacks(now, es[1], "/p") || lacks(now, es[0], "/q") ||
 			table.Reader().Absences("").Any() {
 			t.Errorf("%s: before, the wrong endpoints lack the wrong paths", name)
 		}

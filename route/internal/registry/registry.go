@@ -126,7 +126,7 @@ func (t *Table) Enter(e Endpoint, spec fleet.Endpoint, source string) {
 func (t *Table) Redeclare(e Endpoint, spec fleet.Endpoint, source string) {
 	t.touch(e)
 	e.r.spec, e.r.source, e.r.gone = spec, source, false
-	e.survey()
+	e.noteBase()
 	t.touch(e)
 }
 
@@ -221,7 +221,7 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	if n.Models != nil && (o.Models == nil || !equal(o.Models, n.Models)) {
 		t.touchModels(e, o.Models, n.Models)
 		o.Models = n.Models
-		e.survey()
+		e.noteBase()
 	}
 	if n.Load != nil {
 		o.Load, e.r.loadAt = n.Load, now

@@ -34,13 +34,13 @@ type seat struct {
 	fit      bool    // see Describe
 
 	// As of its latest row; 0 before the first.
-	each   float64 // ms for a token, at its share of the traffic
-	weight float64
-	seen   float64 // 1
-	able   float64 // 1 / MsPerToken
-	ready  float64 // Weight / MsPerToken
-	turns  float64 // TurnsPerMs
-	busy   float64 // Busy / MsPerToken
+	each     float64 // ms for a token, at its share of the traffic
+	weight   float64
+	seen     float64 // 1
+	able     float64 // 1 / MsPerToken
+	ready    float64 // Weight / MsPerToken
+	turns    float64 // TurnsPerMs
+	utilised float64 // Utilisation / MsPerToken
 }
 
 // AddEndpoint adds an endpoint.
@@ -68,7 +68,7 @@ func (t *Table) See(v *pick.View) {
 		s := &t.seats[c.Slot]
 		able := 1 / c.MsPerToken
 		s.each, s.weight, s.seen, s.able, s.ready = c.MsPerToken/c.Weight, c.Weight, 1, able, float64(able*c.Weight)
-		s.turns, s.busy = c.TurnsPerMs, float64(able*c.Busy)
+		s.turns, s.utilised = c.TurnsPerMs, float64(able*c.Utilisation)
 	}
 }
 
@@ -84,7 +84,7 @@ func (r Reader) Fit(slot int32) bool { return r.t.seats[slot].fit }
 // Request is what a shortlist is made for.
 type Request struct {
 	Tokens int     // of its prompt
-	Held   []int32 // of these, tokens believed to be cached at each slot; may be shorter than there are slots
+	Cached []int32 // of these, tokens believed to be cached at each slot; may be shorter than there are slots
 	Hash   uint64  // places the request where all else is equal
 	Seed   uint64  // chance
 	Not    []int32 // slots that may not take it
@@ -107,7 +107,7 @@ type List struct {
 
 // sums are over endpoints that have had a row, but for requests, which are over all.
 type sums struct {
-	requests, seen, able, ready, turns, busy, heaviest float64
+	requests, seen, able, ready, turns, utilised, heaviest float64
 }
 
 func (m *sums) add(s *seat) {
@@ -116,7 +116,7 @@ func (m *sums) add(s *seat) {
 	m.able += s.able
 	m.ready += s.ready
 	m.turns += s.turns
-	m.busy += s.busy
+	m.utilised += s.utilised
 	if s.weight > m.heaviest {
 		m.heaviest = s.weight
 	}
@@ -128,7 +128,7 @@ func (m *sums) remove(s *seat) {
 	m.able -= s.able
 	m.ready -= s.ready
 	m.turns -= s.turns
-	m.busy -= s.busy
+	m.utilised -= s.utilised
 }
 
 // best holds the members with the least values, least first. A value is a figure in whole numbers and, below it, the
@@ -186,7 +186,7 @@ func (r Reader) Begin(l *List, slots slot.List, req Request) {
 		return
 	}
 	// The same for the usual case, in registers.
-	seats, held, tokens := l.seats, req.Held, float64(req.Tokens)
+	seats, held, tokens := l.seats, req.Cached, float64(req.Tokens)
 	var m sums
 	for i, slot := range slots.All() {
 		s := &seats[slot]
@@ -230,8 +230,8 @@ func (l *List) Add(i int32) {
 	l.count++
 	l.sum.add(s)
 	missing := s.prefill + float64(l.req.Tokens)
-	if int(slot) < len(l.req.Held) {
-		missing -= float64(l.req.Held[slot])
+	if int(slot) < len(l.req.Cached) {
+		missing -= float64(l.req.Cached[slot])
 	}
 	l.offer(i, s, float64(missing*s.each), float64(finest*float64(s.requests*s.each)))
 }
@@ -260,6 +260,6 @@ func (l *List) Close(named []int32) pick.Beyond {
 	all := float64(count) / m.seen // those without a row until now are taken for the mean of the others
 	return pick.Beyond{
 		Count: count, Requests: int(m.requests), Heaviest: m.heaviest,
-		Able: m.able * all, Ready: m.ready * all, Turns: m.turns * all, Busy: m.busy * all,
+		Able: m.able * all, Ready: m.ready * all, Turns: m.turns * all, Utilised: m.utilised * all,
 	}
 }

@@ -45,7 +45,7 @@ func TestList(t *testing.T) {
 				rows[slot] = pick.Candidate{
 					Pace:     pick.Pace{MsPerToken: rapid.SampledFrom([]float64{0.1, 0.25, 0.5}).Draw(t, "speed")},
 					Endpoint: pick.Endpoint{Slot: slot, Weight: rapid.SampledFrom([]float64{0.5, 1}).Draw(t, "weight")},
-					Demand:   pick.Demand{TurnsPerMs: 0.25, Busy: 0.5},
+					Demand:   pick.Demand{TurnsPerMs: 0.25, Utilisation: 0.5},
 				}
 				v.Candidates = append(v.Candidates, rows[slot])
 			}
@@ -56,7 +56,7 @@ func TestList(t *testing.T) {
 			slots[i] = int32(n - 1 - i)
 		}
 		req := Request{
-			Tokens: 2000, Held: held, Hash: rapid.Uint64().Draw(t, "hash"), Seed: rapid.Uint64().Draw(t, "seed"),
+			Tokens: 2000, Cached: held, Hash: rapid.Uint64().Draw(t, "hash"), Seed: rapid.Uint64().Draw(t, "seed"),
 		}
 		for slot := range n {
 			if rapid.IntRange(0, 9).Draw(t, "not") == 0 {
@@ -140,14 +140,17 @@ func TestList(t *testing.T) {
 				want.Able += 1 / c.MsPerToken
 				want.Ready += c.Weight / c.MsPerToken
 				want.Turns += c.TurnsPerMs
-				want.Busy += c.Busy / c.MsPerToken
+				want.Utilised += c.Utilisation / c.MsPerToken
 			}
 		}
 		if want.Count != beyond.Count || want.Requests != beyond.Requests {
 			t.Fatalf("beyond it are %+v, should be %+v", beyond, want)
 		}
 		for _, x := range [][2]float64{
-			{beyond.Able, want.Able}, {beyond.Ready, want.Ready}, {beyond.Turns, want.Turns}, {beyond.Busy, want.Busy},
+			{beyond.Able, want.Able},
+			{beyond.Ready, want.Ready},
+			{beyond.Turns, want.Turns},
+			{beyond.Utilised, want.Utilised},
 		} {
 			if known > 0 && math.Abs(x[0]-x[1]*float64(want.Count)/known) > 1e-6 {
 				t.Fatalf("beyond it are %+v, should be %+v of %v among %d", beyond, want, known, want.Count)

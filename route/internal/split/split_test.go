@@ -113,7 +113,9 @@ func TestTime(t *testing.T) {
 		{"more than a twentieth is", func(_, w, _ *pick.Candidate) { w.WaitMs = 38 }, Sooner, 138, 130},
 		// 0.01 turns a ms come there, over half of the time that is left: each waits for 100 ms, or half of that,
 		// and that counts twice.
-		{"turns come there", func(_, w, _ *pick.Candidate) { w.TurnsPerMs, w.Busy = 0.01, 0.5 }, Sooner, 300, 130},
+		{"turns come there", func(_, w, _ *pick.Candidate) {
+			w.TurnsPerMs, w.Utilisation = 0.01, 0.5
+		}, Sooner, 300, 130},
 		{"it overtakes three at the router", func(_, w, _ *pick.Candidate) { w.Overtaken = 3 }, Sooner, 700, 130},
 	} {
 		prefill, whole, decode := legs()
@@ -132,7 +134,7 @@ func TestFirstTurnsAreNoReason(t *testing.T) {
 	for i := range of {
 		prefill, whole, decode := legs()
 		for _, v := range []*pick.View{prefill, whole, decode} {
-			v.FirstTurn, v.LaterTurns, v.TurnTokens, v.Candidates[0].Busy = i == 1, 5, 1000, 0.5
+			v.FirstTurn, v.LaterTurns, v.TurnTokens, v.Candidates[0].Utilisation = i == 1, 5, 1000, 0.5
 		}
 		_, of[i] = Time(prefill, whole, decode)
 	}
@@ -178,7 +180,7 @@ func TestAnswersStayAwayFromPrompts(t *testing.T) {
 		Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, DecodePace: pick.DecodePace{AnswerMs: 10, PerOtherMs: 0.2},
 	}
 	busy, crowded := row, row
-	busy.Busy, crowded.Load.Requests = 0.5, 4
+	busy.Utilisation, crowded.Load.Requests = 0.5, 4
 	v := &pick.View{
 		Leg: fleet.LegDecode, OutputTokens: 100, AnswerWaitCost: 2, Candidates: []pick.Candidate{row, busy, crowded},
 	}
@@ -198,7 +200,7 @@ func TestAnswersWaitWeight(t *testing.T) {
 	for later, moves := range map[float64]bool{2000: true, 3000: false} {
 		busy := pick.Candidate{
 			Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, DecodePace: pick.DecodePace{AnswerMs: 10},
-			Demand: pick.Demand{Busy: 0.5},
+			Demand: pick.Demand{Utilisation: 0.5},
 		}
 		idle := pick.Candidate{
 			Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, DecodePace: pick.DecodePace{AnswerMs: 10},
