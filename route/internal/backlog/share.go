@@ -17,9 +17,9 @@ import (
 // tenants are those with open jobs, and those that have used engines recently.
 type tenants struct {
 	of     map[string]*tenant
-	open   int   // tenants with open jobs
-	used   int64 // by all
-	halved int64 // how often what was used had been halved, counted from 1970
+	open   int       // tenants with open jobs
+	used   int64     // by all
+	halved time.Time // when what was used was halved last, or could have been first
 }
 
 // tenant is what one tenant uses.
@@ -76,12 +76,14 @@ func (s *tenants) charge(now time.Time, x *tenant, tokens int64, weight float64)
 
 // halve halves what was used as often as it is due, and forgets tenants without open jobs that have used nothing.
 func (s *tenants) halve(now time.Time) {
-	at := now.UnixNano() / int64(halfLife)
-	times := at - s.halved
+	if s.halved.IsZero() {
+		s.halved = now.Add(-time.Duration(now.UnixNano() % int64(halfLife)))
+	}
+	times := int64(now.Sub(s.halved) / halfLife) // not of the wall clock, which may be set
 	if times <= 0 {
 		return
 	}
-	s.halved = at
+	s.halved = s.halved.Add(time.Duration(times) * halfLife)
 	s.used = 0
 	maps.DeleteFunc(s.of, func(_ string, x *tenant) bool {
 		x.used >>= min(times, 63)
