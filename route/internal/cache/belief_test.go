@@ -368,3 +368,53 @@ func TestRowsOfSeveralModels(t *testing.T) {
 		}
 	}
 }
+
+// TestTransfersThatBringNothing: what another request has computed at an endpoint is there, and what one is about to
+// compute there is by the time that the next one is, although transfers of the same blocks are on their way.
+func TestTransfersThatBringNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		leg      fleet.Leg // of the other request
+		computed bool
+		present  bool
+	}{
+		"a prompt in front":   {fleet.LegUnsplit, false, true},
+		"a computed prompt":   {fleet.LegUnsplit, true, true},
+		"a transfer":          {fleet.LegDecode, false, false},
+		"an arrived transfer": {fleet.LegDecode, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, content, model := newBeliever(), text{1, 2, 3, 4}.content(), size.NewModel()
+			req := &fleet.Request{Content: &content, PromptBytes: content.Bytes}
+			p := &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte()}
+			var x Text
+			ask := func() []pick.Candidate {
+				rows := make([]pick.Candidate, 1)
+				at := &rows[0].Endpoint
+				at.Epoch, at.Load.TransferRequests = b.t.Reader().Epoch(0), int(b.next)
+				found, _, _ := b.t.Reader().Predict(&x, p, pick.EndpointsOf(rows), -1, Look{}, b.t.Reader().Begin(&x), nil)
+				rows[0].Cached = found[0]
+				return rows
+			}
+			place := func(leg fleet.Leg) (n uint32) {
+				n = b.next
+				b.t.Open(n, &pick.View{Leg: leg, PromptTokens: p.Size.Tokens, Candidates: ask()}, 0, &x, p)
+				b.next++
+				return n
+			}
+			place(fleet.LegDecode)
+			other := place(c.leg)
+			place(fleet.LegDecode)
+			if c.computed {
+				b.t.Computed(b.now, other)
+			}
+			row := ask()[0]
+			want := 0
+			if c.present {
+				want = row.CachedTokens
+			}
+			if row.CachedTokens == 0 || row.PresentTokens != want {
+				t.Errorf("%d of %d tokens count as there, want %d", row.PresentTokens, row.CachedTokens, want)
+			}
+		})
+	}
+}

@@ -214,17 +214,24 @@ func (r Reader) coming(x *Text, p *Prompt, c *pick.Endpoint) int {
 	return e.unreported.common(p.Now, x.keys, most)
 }
 
-// present is the blocks of the prompt that are there now or computed before this request; pending transfers are left
-// out.
+// present is the blocks of the prompt that are there now or computed before this request: of what only transfers are to
+// bring, nothing. A transfer that was announced while its blocks were not there says nothing of those that have been
+// computed or have arrived since.
 func (r Reader) present(x *Text, p *Prompt, c *pick.Endpoint, believed int) int {
 	present := believed
 	if c.Load.TransferRequests == 0 || !x.known || r.t.without.Has(ablation.PendingTransfers) {
 		return present
 	}
-	keys := r.Names(x, p.Request, c.Model)
-	for _, k := range r.t.endpoints.Get(c.Slot).pending {
+	keys, pending := r.Names(x, p.Request, c.Model), r.t.endpoints.Get(c.Slot).pending
+	computed := r.t.index.Confirmed(c.Slot, keys)
+	for _, k := range pending {
+		if g := r.t.leases.Get(int(k)); g.leg != fleet.LegDecode {
+			computed = g.common(keys, computed)
+		}
+	}
+	for _, k := range pending {
 		g := r.t.leases.Get(int(k))
-		if n := g.sure; g.leg == fleet.LegDecode && n < present && n < min(len(keys), len(g.chain)) &&
+		if n := max(g.sure, computed); g.leg == fleet.LegDecode && n < present && n < min(len(keys), len(g.chain)) &&
 			keys[n] == g.chain[n] {
 			present = n
 		}
