@@ -329,15 +329,6 @@ func TestLeaseAcrossReloads(t *testing.T) {
 // within its own time limits. A prompt that only hashes name cannot be computed so: it goes to one endpoint.
 func TestLeaseOfRoles(t *testing.T) {
 	t.Parallel()
-	prefiller, p := simEngine(t, enginetest.Options{Models: []string{"m"}, Connector: "nixl", Speed: 20})
-	_, d := simEngine(t, enginetest.Options{Models: []string{"m"}, Connector: "nixl", Speed: 20})
-	r := newRig(t, 0, func(cfg *config.Config) {
-		cfg.Lease.Listen = "127.0.0.1:0"
-		cfg.Endpoints = []discovery.EndpointConfig{
-			{Name: "p", URL: p, Role: "prefill"}, {Name: "d", URL: d, Role: "decode"},
-		}
-		cfg.Disaggregation.When, cfg.Timeouts.FirstByte = "always", 200*time.Millisecond
-	})
 	hashes := `{"model":"m","prompt_hashes":[1,2,3],"prompt_tokens":1600,"stream":true}`
 	for _, tt := range []struct {
 		name, path, body, why string
@@ -348,20 +339,34 @@ func TestLeaseOfRoles(t *testing.T) {
 		{"a prompt", "", chat(true, "hello"), "always", enginetest.FaultNone, true},
 		{"its prefiller hangs", "", chat(true, "hello"), "prefill_fails", enginetest.FaultHang, false},
 	} {
-		if err := prefiller.SetFault(enginetest.Fault{Kind: tt.fault}); err != nil {
-			t.Fatal(err)
-		}
-		o := r.lease(t, "/v1/route"+tt.path, tt.body, "Content-Type", "application/json")
-		if o.status != http.StatusOK || o.order.Endpoint != "d" ||
-			strings.Contains(string(o.order.Body), "remote_block_ids") != tt.handed {
-			t.Fatalf("%s: %d %s", tt.name, o.status, o.body)
-		}
-		if got := r.lease(t, "/v1/route/"+o.order.Lease+"/finish", ""); got.status != http.StatusNoContent {
-			t.Errorf("%s: its end got %d %s", tt.name, got.status, got.body)
-		}
-		if split, _ := r.newestDecision(t)["split"].(map[string]any); split["why"] != tt.why {
-			t.Errorf("%s: %v, want %s", tt.name, split, tt.why)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			prefiller, p := simEngine(t, enginetest.Options{Models: []string{"m"}, Connector: "nixl", Speed: 20})
+			_, d := simEngine(t, enginetest.Options{Models: []string{"m"}, Connector: "nixl", Speed: 20})
+			r := newRig(t, 0, func(cfg *config.Config) {
+				cfg.Lease.Listen = "127.0.0.1:0"
+				cfg.Endpoints = []discovery.EndpointConfig{
+					{Name: "p", URL: p, Role: "prefill"}, {Name: "d", URL: d, Role: "decode"},
+				}
+				cfg.Disaggregation.When = "always"
+				if tt.fault == enginetest.FaultHang { // others may take long on a busy machine
+					cfg.Timeouts.FirstByte = 200 * time.Millisecond
+				}
+			})
+			if err := prefiller.SetFault(enginetest.Fault{Kind: tt.fault}); err != nil {
+				t.Fatal(err)
+			}
+			o := r.lease(t, "/v1/route"+tt.path, tt.body, "Content-Type", "application/json")
+			if o.status != http.StatusOK || o.order.Endpoint != "d" ||
+				strings.Contains(string(o.order.Body), "remote_block_ids") != tt.handed {
+				t.Fatalf("%d %s", o.status, o.body)
+			}
+			if got := r.lease(t, "/v1/route/"+o.order.Lease+"/finish", ""); got.status != http.StatusNoContent {
+				t.Errorf("its end got %d %s", got.status, got.body)
+			}
+			if split, _ := r.newestDecision(t)["split"].(map[string]any); split["why"] != tt.why {
+				t.Errorf("%v, want %s", split, tt.why)
+			}
+		})
 	}
 }
 
