@@ -391,7 +391,8 @@ func TestTransfersThatBringNothing(t *testing.T) {
 				rows := make([]pick.Candidate, 1)
 				at := &rows[0].Endpoint
 				at.Epoch, at.Load.TransferRequests = b.t.Reader().Epoch(0), int(b.next)
-				found, _, _ := b.t.Reader().Predict(&x, p, pick.EndpointsOf(rows), -1, Look{}, b.t.Reader().Begin(&x), nil)
+				missed := b.t.Reader().Begin(&x)
+				found, _, _ := b.t.Reader().Predict(&x, p, pick.EndpointsOf(rows), -1, Look{}, missed, nil)
 				rows[0].Cached = found[0]
 				return rows
 			}
