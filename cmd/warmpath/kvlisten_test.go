@@ -29,6 +29,7 @@ func dialInRig(t *testing.T, dialect fleet.Kind) (*rig, *turns) {
 		o.Engine.CacheTokens = 8_000
 		return o
 	}, func(c *config.Config, i int, e *enginetest.Server) {
+		c.Pinning = true
 		if c.Endpoints[i].KVEvents = "listen"; i == 1 {
 			c.Endpoints[i].KVEvents = ""
 		}
@@ -72,8 +73,10 @@ func TestEnginesDialIn(t *testing.T) {
 			gapped := func() bool {
 				return r.kvState(0).State == kvstream.Partial && r.kvState(1).State == kvstream.Partial
 			}
-			for seed := uint64(3); seed < 40 && !gapped(); seed++ { // until both have published more than they lost
-				r.playSeed(few(), seed)
+			for n := 0; n < 40 && !gapped(); n++ { // until both have published more than they lost
+				for _, e := range []string{"e0", "e1"} {
+					r.ask(t, "", fmt.Sprint("gap", n, e), 20, "X-Warmpath-Pin", e)
+				}
 			}
 			if !settled(gapped) || r.kvCounts(0).Missing == 0 || r.kvCounts(1).Missing == 0 {
 				t.Errorf("after a gap: %+v %+v, %+v %+v", r.kvState(0), r.kvState(1), r.kvCounts(0), r.kvCounts(1))

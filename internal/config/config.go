@@ -372,7 +372,7 @@ type Timeouts struct {
 	// up to two minutes.
 	Idle time.Duration `yaml:"idle"`
 	// Refusing bounds the silence within an answer while the endpoint refuses new connections: its process is ending or
-	// gone. While the endpoint is down for another reason, six times as long: it may go on.
+	// gone. While the endpoint is down for another reason, twelve times as long: it may go on.
 	Refusing time.Duration `yaml:"refusing"`
 	// ReadHeader bounds how long a client may take to send the head of a request.
 	ReadHeader time.Duration `yaml:"read_header"`

@@ -85,7 +85,7 @@ type Config struct {
 	// longest silence within an answer, as of a parser that holds back the arguments of a tool call; default 10 m
 	Idle time.Duration
 	// longest silence while the endpoint refuses new connections: its process is ending or gone; default 5 s. While it
-	// is down for another reason, six times as long
+	// is down for another reason, twelve times as long
 	Refusing time.Duration
 	// longest time a client may take to send a prompt, and longest pause within a body for another path; default 60 s
 	ReadBody time.Duration

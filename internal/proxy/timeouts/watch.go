@@ -97,7 +97,7 @@ func (w *Watch) Sign(signs *route.StreamsAlive, held bool, now time.Time) {
 
 // downPatience is how many times as long an engine may be silent within an answer that answers no probes, or says that
 // it is not well, as one that refuses connections: it may go on, as one that was stopped for a while.
-const downPatience = 6
+const downPatience = 12
 
 // Overdue is the reason to give up the attempt now; nil for none. refusing is how long a gone engine may be silent, and
 // sent means that the client has seen a part of the answer.

@@ -43,7 +43,7 @@ func TestTrialIsNotGivenUp(t *testing.T) {
 }
 
 // TestStalledAnswer: an answer that has begun is waited for while its engine is well or only hangs, for five seconds
-// where it refuses connections, and six times as long where it is down otherwise: it may go on.
+// where it refuses connections, and twelve times as long where it is down otherwise: it may go on.
 func TestStalledAnswer(t *testing.T) {
 	const refusing = 5 * time.Second
 	for _, tt := range []struct {
@@ -57,7 +57,7 @@ func TestStalledAnswer(t *testing.T) {
 		{"silent", ErrSilent, true, time.Hour, 0, nil},
 		{"asleep", ErrAsleep, true, time.Hour, 0, nil},
 		{"refuses", ErrRefusing, true, refusing - 1, refusing, ErrRefusing},
-		{"down", ErrDown, true, 6*refusing - 1, 6 * refusing, ErrStalled},
+		{"down", ErrDown, true, 12*refusing - 1, 12 * refusing, ErrStalled},
 		{"down, before its first data", ErrDown, false, time.Hour, 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
