@@ -68,7 +68,7 @@ func (r *Router) reserve(
 		f.text = req.Content.Text
 	}
 	f.trial = r.health.Admit(ep.Slot())
-	r.health.AdmitModel(now, ep.Slot(), f.line())
+	r.health.AdmitLine(now, ep.Slot(), f.line())
 	rates := r.speed.Reader()
 	r.replicas.seq++
 	job := r.backlog.Open(now, f.index, backlog.Work{

@@ -31,45 +31,64 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Ch
 		}
 		to = r.changes(now, ep, to)
 	}
+	r.health.Relent(now)
 	if several {
-		r.listenToModels(now, ev.Since)
+		r.listenToLines(now, ev.Since)
 	}
 	return to
 }
 
-// listenToModels finds the models for which an endpoint gives no sign of life while it answers for others. An answer
-// of such a model is overdue, and requests for others that came later have begun. A whole answer that is not overdue
-// may take the model's place meanwhile, and a model may be loaded.
-func (r *Router) listenToModels(now time.Time, since []Sign) {
+// lineAt is a line of an endpoint.
+type lineAt struct {
+	slot int
+	line string
+}
+
+// listenToLines finds the lines for which an endpoint gives no sign of life while its health is good.
+func (r *Router) listenToLines(now time.Time, since []Sign) {
 	for _, s := range since {
 		if f := r.reservation(s.Lease); f != nil && f.prefilled && f.line() != "" {
 			r.health.Heard(f.ep.Slot(), f.line(), s.At)
 		}
 	}
 	judged := r.health.Reader()
+	waited, whole := map[lineAt]time.Duration{}, map[lineAt]bool{}
+	var silent []lineAt // in the order of reservations
 	for i := range r.reservations {
 		f := &r.reservations[i]
 		if !f.open || f.prefilled || f.peer.peer != 0 {
 			continue
 		}
 		j := r.backlog.Reader().Job(f.index)
+		at := lineAt{j.Slot, f.line()}
+		if j.Queued {
+			continue
+		}
+		late := false
 		if f.class != fleet.Turn {
-			if !j.Queued && !judged.Loads(now, j.Slot) &&
-				judged.Late(now, j.Slot, f.line(), j.Sent, r.cfg.Silent) {
-				r.health.Mute(now, j.Slot, f.line(), now.Sub(j.Sent))
-			}
+			late = judged.Late(now, at.slot, at.line, j.Sent, r.cfg.Silent)
+		} else if late = j.Late(now); late {
+			late = judged.Overtaken(now, at.slot, at.line, j.Sent, r.cfg.Silent)
+		} else if !j.Stream { // it may take the place of the model's others, and is not overdue
+			whole[at] = true
+		}
+		if !late || judged.Loads(now, at.slot) {
 			continue
 		}
-		if j.Queued || !j.Late(now) || !judged.Overtaken(now, j.Slot, f.decision.Model, j.Sent, r.cfg.Silent) ||
-			judged.Loads(now, j.Slot) || r.wholeOf(now, j.Slot, f.decision.Model) {
-			continue
+		if waited[at] == 0 {
+			silent = append(silent, at)
 		}
-		r.health.Mute(now, j.Slot, f.decision.Model, now.Sub(j.Sent))
+		waited[at] = max(waited[at], now.Sub(j.Sent))
+	}
+	for _, at := range silent {
+		if !whole[at] {
+			r.health.Mute(now, at.slot, at.line, waited[at])
+		}
 	}
 }
 
-// Line is what an endpoint may be silent for while it is well otherwise: for turns a model, for other work a path that
-// is known; "" for what is never judged by it.
+// Line names the work of which an endpoint may stop answering one kind alone: for turns the model, for other work the
+// path, "" where that is unknown.
 func Line(class fleet.Class, model, path string) string {
 	if class == fleet.Turn {
 		return model
@@ -78,20 +97,6 @@ func Line(class fleet.Class, model, path string) string {
 }
 
 func (f *reservation) line() string { return Line(f.class, f.decision.Model, f.path) }
-
-// wholeOf reports whether an endpoint computes an answer of a model that is not streamed and not overdue.
-func (r *Router) wholeOf(now time.Time, slot int, model string) bool {
-	for i := range r.reservations {
-		f := &r.reservations[i]
-		if !f.open || f.prefilled || f.class != fleet.Turn || f.decision.Model != model {
-			continue
-		}
-		if j := r.backlog.Reader().Job(f.index); j.Slot == slot && !j.Stream && !j.Queued && !j.Late(now) {
-			return true
-		}
-	}
-	return false
-}
 
 // listen ejects an endpoint that has been silent for a while with an answer overdue. After an ejection for silence only
 // what was sent since counts: an engine that has recovered may have lost the rest, and its trial is not to end by that.

@@ -132,7 +132,7 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 		Draining: ep.Draining(), Gone: ep.Gone(), Ramp: judged.Ramp(now, ep.Slot()),
 		Load: r.backlog.Reader().Load(ep.Slot()), Report: ep.Report(), Models: ep.Models(), Requests: ep.Requests(),
 		Failures: judged.Failures(ep.Slot()), Silent: judged.IsSilent(now, ep.Slot()),
-		Mute:        judged.MuteModels(now, ep.Slot()),
+		Mute:        judged.MuteLines(now, ep.Slot()),
 		CacheLosses: caches.Losses(ep.Slot()), KV: caches.Figures(ep.Slot()), CacheTokens: caches.Capacity(ep.Slot()),
 		CacheFilled: caches.Filled(ep.Slot()),
 	}

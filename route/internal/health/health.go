@@ -32,7 +32,7 @@ type Table struct {
 	cfg       Config
 	endpoints slot.Table[endpoint]
 	spared    uint64
-	mutes     int // models for which an endpoint is mute
+	mutes     int // lines for which an endpoint is mute
 }
 
 // endpoint is the row of one endpoint.
@@ -61,8 +61,8 @@ type endpoint struct {
 	silentAt   time.Time // when it was ejected for silence; zero when it was not, or a byte has come since
 	silenced   time.Time // when it was last ejected for silence
 
-	lives []modelLife // of its models, at most bound.Few
-	begun time.Time   // when the latest of the requests was sent whose answers have begun
+	lines []line    // at most bound.Few
+	begun time.Time // when the latest of the requests was sent whose answers have begun
 
 	reported fleet.State // last reported state
 	news     []string    // to be reported with the next observation
@@ -83,7 +83,7 @@ func (t *Table) SetConfig(c Config) { t.cfg = c }
 // AddEndpoint adds an endpoint; gently starts it slowly.
 func (t *Table) AddEndpoint(now time.Time, slot int, gently bool) {
 	e := t.endpoints.Grow(slot)
-	t.forgetModels(e)
+	t.forgetLines(e)
 	*e = endpoint{reported: fleet.StateUnknown}
 	if gently {
 		e.rampFrom = now
@@ -94,7 +94,7 @@ func (t *Table) AddEndpoint(now time.Time, slot int, gently bool) {
 // failures and the state that was told go on.
 func (t *Table) Replace(old, slot int) {
 	was := t.endpoints.Get(old)
-	t.forgetModels(t.endpoints.Get(slot))
+	t.forgetLines(t.endpoints.Get(slot))
 	*t.endpoints.Get(slot) = endpoint{failed: was.failed, reported: was.reported, news: was.news}
 	was.news = nil
 }
@@ -112,7 +112,7 @@ func (t *Table) Probe(now time.Time, slot int, healthy bool, detail string) {
 	}
 	if healthy && !first && was == fleet.StateDown {
 		e.rampFrom = now
-		t.forgetModels(e)
+		t.forgetLines(e)
 	}
 }
 
