@@ -115,7 +115,9 @@ func (r *readers) othersHeld(d *decision) backlog.Waiting {
 // hold holds a turn. Its conversation is no longer idle.
 func (r *Router) hold(d *decision) Hold {
 	if rest := d.who.Entry.Rest; rest != 0 {
-		r.endIdle(d.now, &d.who.Entry, (*arrivals.Table).Return)
+		if slot, since, ok := r.endIdle(&d.who.Entry); ok {
+			r.arrivals.Return(d.now, slot, since)
+		}
 		r.conversations.Woken(d.now, &d.who)
 	}
 	if r.cfg.Sessions.HashOnly {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/internal/arrivals"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/session"
 )
@@ -26,10 +25,10 @@ func (r *Router) bind(d *decision, v *pick.View, t *conversation.Found, f *reser
 // bound is a conversation's new entry once its turn has been placed; was is the old one.
 func (r *Router) bound(now time.Time, was *session.Entry, f *reservation, model string) session.Entry {
 	ep := f.ep
-	if f.retry {
-		r.endIdle(now, was, (*arrivals.Table).Restart)
-	} else {
-		r.endIdle(now, was, (*arrivals.Table).Return)
+	if slot, since, ok := r.endIdle(was); ok && f.retry {
+		r.arrivals.Restart(now, slot, since)
+	} else if ok {
+		r.arrivals.Return(now, slot, since)
 	}
 	f.countsActive = true
 	r.arrivals.Activate(ep.Slot())
@@ -53,15 +52,18 @@ func (r *Router) bound(now time.Time, was *session.Entry, f *reservation, model 
 	return e
 }
 
-// endIdle removes a conversation from the idle ones in one of the two ways of arrivals.
-func (r *Router) endIdle(now time.Time, e *session.Entry, way func(*arrivals.Table, time.Time, int, uint32)) {
+// endIdle takes a conversation out of the idle ones: those of the endpoint with the slot, since a tick. ok is false if
+// it was not idle, or its endpoint is gone. The caller tells arrivals whether it has come back.
+func (r *Router) endIdle(e *session.Entry) (slot int, since uint32, ok bool) {
 	if e.Rest == 0 {
-		return
+		return 0, 0, false
 	}
-	if ep := r.endpoints.Named(e.Endpoint); ep.Exists() {
-		way(&r.arrivals, now, ep.Slot(), e.Rest)
+	since, e.Rest = e.Rest, 0
+	ep := r.endpoints.Named(e.Endpoint)
+	if !ep.Exists() {
+		return 0, 0, false
 	}
-	e.Rest = 0
+	return ep.Slot(), since, true
 }
 
 // forgetIdle removes a conversation that is remembered no more from the idle ones: if it comes back, it is a new one.
@@ -102,7 +104,9 @@ func (r *Router) storeEnded(now time.Time, f *reservation, ev *Finished) {
 			r.storeTokens(f, &e, n+ev.Usage.OutputTokens, n)
 		}
 		if f.countsActive {
-			r.endIdle(now, &e, (*arrivals.Table).Restart) // another turn of it may have ended before
+			if slot, since, ok := r.endIdle(&e); ok { // another turn of it has ended before
+				r.arrivals.Restart(now, slot, since)
+			}
 			e.Rest = r.arrivals.Rest(now, f.ep.Slot())
 		}
 		return e
