@@ -163,6 +163,7 @@ var plan = map[string]room{
 	},
 	"internal/discovery/etcd": {may: []string{"fleet", "internal/discovery", "internal/etcdkeys", "route"}},
 	"internal/etcdkeys": {
+		may:   []string{"internal/httpclient"},
 		third: []string{"go.etcd.io/etcd/client/v3", "go.uber.org/zap", "google.golang.org/grpc"},
 	},
 	"internal/discovery/kube": {
@@ -172,8 +173,8 @@ var plan = map[string]room{
 	"internal/filewatch": {may: []string{"internal/panics"}, third: []string{"github.com/fsnotify/fsnotify"}},
 	"internal/config": {may: []string{
 		"engine/handover", "fleet", "internal/accesslog", "internal/discovery", "internal/forwarded", "internal/guard",
-		"internal/kvevents", "internal/probe", "internal/strictyaml", "internal/unixsocket", "internal/wholefile",
-		"policy", "prompt", "route", "route/shadow", "session",
+		"internal/kvevents", "internal/pemfile", "internal/probe", "internal/strictyaml", "internal/unixsocket",
+		"internal/wholefile", "policy", "prompt", "route", "route/shadow", "session",
 	}},
 	"internal/migrate": {
 		may: []string{"engine/handover", "internal/strictyaml"}, third: []string{"github.com/goccy/go-yaml"},
@@ -200,7 +201,7 @@ var plan = map[string]room{
 	"internal/tracing": {
 		may: []string{"fleet", "internal/live", "internal/otlp", "route"}, third: []string{"go.opentelemetry.io/otel"},
 	},
-	"internal/otlp": {may: []string{"internal/httpclient", "internal/wholefile"}, third: []string{
+	"internal/otlp": {may: []string{"internal/httpclient", "internal/pemfile"}, third: []string{
 		"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "go.opentelemetry.io/contrib",
 		"go.opentelemetry.io/otel", "google.golang.org/grpc",
 	}},
@@ -231,6 +232,7 @@ var plan = map[string]room{
 		third: []string{"github.com/tinylib/msgp"},
 	},
 	"internal/zmtp":      {},
+	"internal/pemfile":   {may: []string{"internal/wholefile"}},
 	"internal/places":    {},
 	"internal/panics":    {},
 	"internal/tokenizer": {may: []string{"internal/wholefile", "jinja"}, third: []string{"golang.org/x/text"}},

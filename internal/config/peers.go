@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/warmpath/warmpath/internal/pemfile"
 )
 
 // Peers makes routers of the same fleet decide as one: each tells the others its decisions and their results. No
@@ -61,12 +63,12 @@ func (r Redis) TheTLS() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if r.CAFile != "" {
 		var err error
-		if c.RootCAs, err = authorities(r.CAFile); err != nil {
+		if c.RootCAs, err = pemfile.Authorities(r.CAFile); err != nil {
 			return nil, fault("peers.redis.ca_file", "%w", err)
 		}
 	}
 	if r.CertFile != "" {
-		own, err := keyPair(r.CertFile, r.KeyFile)
+		own, err := pemfile.KeyPair(r.CertFile, r.KeyFile)
 		if err != nil {
 			return nil, fault("peers.redis.cert_file", "%w", err)
 		}

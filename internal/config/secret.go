@@ -6,6 +6,9 @@ import (
 	"github.com/warmpath/warmpath/internal/wholefile"
 )
 
+// secretBytes is the largest file with a secret.
+const secretBytes = 4 << 20
+
 // secret is a setting that is given itself, or in a file.
 type secret struct {
 	path        string // of the setting; the file's is the same with _file

@@ -2,14 +2,13 @@ package config
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
 
-	"github.com/warmpath/warmpath/internal/wholefile"
+	"github.com/warmpath/warmpath/internal/pemfile"
 )
 
 // TLS makes a listener use https if both files are named. They are read again with the configuration.
@@ -28,7 +27,7 @@ func (t TLS) Load(path string) (*tls.Config, error) {
 	if t.Cert == "" {
 		return nil, nil
 	}
-	pair, err := keyPair(t.Cert, t.Key)
+	pair, err := pemfile.KeyPair(t.Cert, t.Key)
 	if err != nil {
 		return nil, fault(path, "%w", err)
 	}
@@ -36,7 +35,7 @@ func (t TLS) Load(path string) (*tls.Config, error) {
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"},
 	}
 	if t.ClientCA != "" {
-		if c.ClientCAs, err = authorities(t.ClientCA); err != nil {
+		if c.ClientCAs, err = pemfile.Authorities(t.ClientCA); err != nil {
 			return nil, fault(path+".client_ca", "%w", err)
 		}
 		c.ClientAuth = tls.RequireAndVerifyClientCert
@@ -134,12 +133,12 @@ func (e EngineTLS) load(path string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: e.ServerName}
 	var err error
 	if e.CA != "" {
-		if c.RootCAs, err = authorities(e.CA); err != nil {
+		if c.RootCAs, err = pemfile.Authorities(e.CA); err != nil {
 			return nil, fault(path+".ca", "%w", err)
 		}
 	}
 	if e.Cert != "" {
-		pair, err := keyPair(e.Cert, e.Key)
+		pair, err := pemfile.KeyPair(e.Cert, e.Key)
 		if err != nil {
 			return nil, fault(path+".cert", "%w", err)
 		}
@@ -186,33 +185,4 @@ func (e EngineTLS) check() (faults []error) {
 		}
 	}
 	return faults
-}
-
-// secretBytes is the largest file with a secret, certificates, or a key.
-const secretBytes = 4 << 20
-
-// keyPair reads a certificate chain and its private key, PEM.
-func keyPair(cert, key string) (tls.Certificate, error) {
-	chain, err := wholefile.Read(cert, secretBytes)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	private, err := wholefile.Read(key, secretBytes)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	return tls.X509KeyPair(chain, private)
-}
-
-// authorities reads certificates of authorities, PEM.
-func authorities(file string) (*x509.CertPool, error) {
-	pem, err := wholefile.Read(file, secretBytes)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no certificate (PEM)", file)
-	}
-	return pool, nil
 }

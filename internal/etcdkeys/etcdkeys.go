@@ -12,6 +12,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+
+	"github.com/warmpath/warmpath/internal/httpclient"
 )
 
 // Config says where the keys are.
@@ -29,9 +31,6 @@ const (
 	again = time.Second      // after a failure
 	probe = 10 * time.Second // of a connection on which nothing comes: a watch would not notice that it leads nowhere
 )
-
-// headBytes is the largest list of headers of an answer. gRPC's own bound is 16 MiB.
-const headBytes = 64 << 10
 
 var errWatchEnded = errors.New("the watch ended")
 
@@ -56,7 +55,7 @@ func connect(ctx context.Context, c Config, changed func(map[string]string), fai
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: c.Endpoints, DialTimeout: wait, DialKeepAliveTime: probe, DialKeepAliveTimeout: wait,
 		Logger: zap.NewNop(), Context: ctx, Username: c.User, Password: c.Password, TLS: c.TLS,
-		DialOptions: []grpc.DialOption{grpc.WithMaxHeaderListSize(headBytes)},
+		DialOptions: []grpc.DialOption{grpc.WithMaxHeaderListSize(httpclient.HeadBytes)},
 	})
 	if err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// HeadBytes is the largest head of an answer in bytes. Go's own bound of 10 MiB takes 400 MB of memory where the head
-// has as many fields as it can hold.
+// HeadBytes is the largest head of an answer in bytes, also over gRPC. Go's own bound of 10 MiB, and gRPC's of 16 MiB,
+// take hundreds of MB of memory where the head has as many fields as it can hold.
 const HeadBytes = 64 << 10
 
 // Transport is one like http.DefaultTransport, with its own connections, and heads of at most HeadBytes.

@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net/http"
 	"os"
@@ -10,13 +9,11 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/httpclient"
-	"github.com/warmpath/warmpath/internal/wholefile"
+	"github.com/warmpath/warmpath/internal/pemfile"
 )
 
-const (
-	usualTimeout = 10 * time.Second // of one delivery (OpenTelemetry's OTEL_EXPORTER_OTLP_TIMEOUT)
-	pemBytes     = 4 << 20          // of a file of certificates
-)
+// usualTimeout is that of one delivery (OpenTelemetry's OTEL_EXPORTER_OTLP_TIMEOUT).
+const usualTimeout = 10 * time.Second
 
 // client delivers one kind of thing (TRACES, METRICS, LOGS) over HTTP. It is not the exporter's own, which follows
 // redirects and takes answers whose head fills the memory; so it reads the standard variables for a client itself, one
@@ -34,18 +31,15 @@ func (c Config) client(kind string) (*http.Client, error) {
 	if transport.TLSClientConfig = c.TLS; c.TLS == nil {
 		secure := &tls.Config{MinVersion: tls.VersionTLS12}
 		if file, from := variable("CERTIFICATE"); file != "" {
-			pem, err := wholefile.Read(file, pemBytes)
-			if err != nil {
+			var err error
+			if secure.RootCAs, err = pemfile.Authorities(file); err != nil {
 				return nil, fmt.Errorf("%s: %w", from, err)
-			}
-			if secure.RootCAs = x509.NewCertPool(); !secure.RootCAs.AppendCertsFromPEM(pem) {
-				return nil, fmt.Errorf("%s: %s holds no certificate (PEM)", from, file)
 			}
 		}
 		chain, from := variable("CLIENT_CERTIFICATE")
 		key, _ := variable("CLIENT_KEY")
 		if chain != "" && key != "" {
-			pair, err := keyPair(chain, key)
+			pair, err := pemfile.KeyPair(chain, key)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", from, err)
 			}
@@ -63,16 +57,4 @@ func (c Config) client(kind string) (*http.Client, error) {
 		client.Timeout = time.Duration(ms) * time.Millisecond
 	}
 	return client, nil
-}
-
-func keyPair(chain, key string) (tls.Certificate, error) {
-	certificates, err := wholefile.Read(chain, pemBytes)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	private, err := wholefile.Read(key, pemBytes)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	return tls.X509KeyPair(certificates, private)
 }
