@@ -148,7 +148,7 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 	if connect && same(func(c *config.Config) any { return c.Probe }) {
 		g.prober, g.probing = before.prober, before.probing
 	} else {
-		g.prober = probe.New(cfg.Probe, g.client, r.observe, r.busy, r.log)
+		g.prober = probe.New(cfg.Probe, g.client, r.observe, r.hasRequests, r.log)
 	}
 	if err = g.watchers.make(ctx, r, g, before, same); err != nil {
 		return nil, err

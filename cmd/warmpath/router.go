@@ -129,8 +129,8 @@ func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log
 // observe passes an event to the fleet. Parts made before the fleet use it.
 func (r *router) observe(ev route.Event) { r.fleet.Observe(ev) }
 
-// busy reports whether an endpoint has requests of this router.
-func (r *router) busy(endpoint string) bool { return r.fleet.Busy(endpoint) }
+// hasRequests reports whether an endpoint has requests of this router.
+func (r *router) hasRequests(endpoint string) bool { return r.fleet.HasRequests(endpoint) }
 
 // publish passes a snapshot of one source to the fleet, and the resulting endpoints to the prober.
 func (r *router) publish(d route.Declared) {

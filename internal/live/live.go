@@ -324,8 +324,8 @@ func (f *Fleet) Status() []route.EndpointStatus {
 	return all.Of
 }
 
-// Busy reports whether an endpoint has requests of this router.
-func (f *Fleet) Busy(endpoint string) bool {
+// HasRequests reports whether an endpoint has requests of this router.
+func (f *Fleet) HasRequests(endpoint string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.router.HasRequests(endpoint)

@@ -85,7 +85,7 @@ func TestAnswerHeads(t *testing.T) {
 // twice that its answer is chunked is understood, as is a length beside it.
 func TestAnswersThatAreNotHTTP(t *testing.T) {
 	if netHTTP() {
-		t.Skip("net/http has no type for the error of a malformed answer: it is answered as one that broke off")
+		t.Skip("over net/http the client is told that the answer broke off: net/http has no type for a malformed one")
 	}
 	const chunked = "Transfer-Encoding: chunked\r\n"
 	in := func(fields string) string {

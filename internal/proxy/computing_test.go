@@ -106,7 +106,7 @@ func TestComputesAlone(t *testing.T) {
 				defer stop()
 				go r.proxy.Run(ctx)
 				prober := probe.New(probe.Config{}, &http.Client{Transport: ask},
-					func(e route.Event) { r.fleet.Observe(e) }, r.fleet.Busy, slog.New(slog.DiscardHandler))
+					func(e route.Event) { r.fleet.Observe(e) }, r.fleet.HasRequests, slog.New(slog.DiscardHandler))
 				prober.Set(declared)
 				go prober.Run(ctx)
 				time.Sleep(10 * time.Second)
