@@ -95,8 +95,8 @@ func TestRefusedIsDownAtOnceAndNoticedBack(t *testing.T) {
 	})
 }
 
-// TestReportsSayWhenTheyWereAsked: a report says when the latest question was put that the engine has answered, so that
-// nobody takes it for news of what happened since. What it leaves unanswered is no sign of life.
+// TestReportsSayWhenTheyWereAsked: a report has the time of the latest question that the engine has answered, because
+// it says nothing of what happened since. A question without an answer does not move that time.
 func TestReportsSayWhenTheyWereAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, late := newFake(vllmPages()), 0

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestOpenPipe: a pipe that nobody reads is an error, and does not keep the router from ending.
+// TestOpenPipe: opening a named pipe without a reader fails. It does not block, so that the router can end.
 func TestOpenPipe(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(name, 0o600); err != nil {

@@ -52,7 +52,7 @@ type file interface {
 }
 
 func openFile(name string) (file, error) {
-	// A pipe by name that nobody reads is an error, not a wait.
+	// Without O_NONBLOCK opening a named pipe without a reader blocks; with it that is an error.
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err // not f: a nil *os.File in an interface is not nil

@@ -17,7 +17,7 @@ import (
 	"github.com/warmpath/warmpath/internal/wholefile"
 )
 
-// TestRead: whatever stands under a name, reading it ends, and takes no more memory than it may.
+// TestRead: Read returns whatever kind of file a name stands for, and never holds more bytes than it may.
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -39,7 +39,7 @@ func TestRead(t *testing.T) {
 	for name, c := range map[string]struct{ text, fault string }{
 		file:                        {text: "text"},
 		link:                        {text: "text"},
-		pipe:                        {}, // nobody writes
+		pipe:                        {}, // without a writer
 		around:                      {fault: "symbolic links"},
 		dir:                         {fault: "is a directory"},
 		filepath.Join(dir, "none"):  {fault: "no such file"},

@@ -1,6 +1,6 @@
-// Package wholefile reads and writes files whole or not at all. It promises that no reader sees half of a file, that a
-// failure leaves the file that was there before, and that neither waits for a pipe whose other end nobody has. It never
-// makes folders.
+// Package wholefile reads and writes files whole or not at all. No reader sees half of a file, and a failed write
+// leaves the earlier file. A named pipe without another end blocks neither reading nor writing. The package makes no
+// folders.
 package wholefile
 
 import (
@@ -15,18 +15,18 @@ import (
 // pipeWait is how long the other end of a pipe may take to say everything: a shell's <(command), or a pipe by name.
 const pipeWait = 10 * time.Second
 
-// Open opens a file for reading. A pipe by name that nobody writes to is empty, one whose writer says nothing ends with
-// os.ErrDeadlineExceeded: the plain os.Open waits for a writer for ever.
+// Open opens a file for reading. It never blocks, as os.Open does at a named pipe without a writer: such a pipe reads
+// as empty. Reading from a pipe whose writer is slow fails with os.ErrDeadlineExceeded after pipeWait.
 func Open(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
-	_ = f.SetReadDeadline(time.Now().Add(pipeWait)) // ordinary files have none, and wait for nobody
+	_ = f.SetReadDeadline(time.Now().Add(pipeWait)) // an error for ordinary files, which never block
 	return f, nil
 }
 
-// Read reads a file of at most so many bytes, also where it is a device without an end.
+// Read reads a whole file. One of more than most bytes is an error; so is a device without an end.
 func Read(name string, most int64) ([]byte, error) {
 	f, err := Open(name)
 	if err != nil {

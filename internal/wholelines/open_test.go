@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestOpen: a pipe that nobody reads is an error, and one that somebody reads takes lines.
+// TestOpen: a named pipe without a reader is an error; one with a reader takes lines.
 func TestOpen(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(name, 0o600); err != nil {

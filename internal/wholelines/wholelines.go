@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Open opens a file to append lines to, and makes it if there is none. A pipe by name that nobody reads is an error
-// (ENXIO), where the plain os.OpenFile waits for a reader for ever.
+// Open opens a file to append lines to, and makes it if there is none. A named pipe without a reader is an error
+// (ENXIO); os.OpenFile would block until it has one.
 func Open(name string, mode os.FileMode) (*os.File, error) {
 	return os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, mode)
 }

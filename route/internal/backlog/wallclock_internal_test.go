@@ -17,7 +17,7 @@ func set(t time.Time, seconds int64) time.Time {
 func TestWallClockIsSet(t *testing.T) {
 	now := time.Now()
 	if ahead := set(now, 3600); ahead.Unix()-now.Unix() != 3600 || !ahead.Equal(now) {
-		t.Skip("time.Time has another form")
+		t.Fatal("time.Time has another form than set changes: let set follow it")
 	}
 	s := &tenants{of: map[string]*tenant{}}
 	s.halve(now)
