@@ -409,7 +409,7 @@ func TestCommentsOnTheWire(t *testing.T) {
 			synctest.Wait()
 			c := r.open(ask("d"))
 			in := bufio.NewReader(c)
-			for range 2 { // in two answers on one connection
+			for left := 1; left >= 0; left-- { // two answers on one connection
 				began, comments := time.Now(), 0
 				res, err := http.ReadResponse(in, nil)
 				if err != nil || res.StatusCode != 200 {
@@ -442,7 +442,9 @@ func TestCommentsOnTheWire(t *testing.T) {
 					strings.Repeat(comment, comments)) != want {
 					t.Errorf("the client got %q, want %q after %d comments", text, want, comments)
 				}
-				_, _ = io.WriteString(c, ask("e"))
+				if left > 0 {
+					_, _ = io.WriteString(c, ask("e"))
+				}
 			}
 			_ = c.Close()
 		}))

@@ -180,6 +180,8 @@ func (r *rig) booksBalance() {
 			r.t.Errorf("%s: books are not empty at the end: %+v", e.Endpoint.Name, e.Load)
 		}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if uint64(len(r.ended)) != s.Decisions {
 		r.t.Errorf("%d decisions, %d ends", s.Decisions, len(r.ended))
 	}
