@@ -16,6 +16,7 @@ type Upload struct {
 	body    io.ReadCloser
 	heard   func() // called after each read
 	control *http.ResponseController
+	stream  bool        // over HTTP/2: a deadline is that of one request
 	pending atomic.Bool // waiting for the client
 	ended   atomic.Bool
 	failure atomic.Pointer[error]
@@ -114,7 +115,7 @@ func NewUpload(w http.ResponseWriter, body io.ReadCloser, bounds UploadBounds, h
 	}
 	// Otherwise net/http holds the answer back until the whole body has been read. HTTP/2 does not need this and
 	// returns an error.
-	_ = u.control.EnableFullDuplex()
+	u.stream = u.control.EnableFullDuplex() != nil
 	return u
 }
 
@@ -196,6 +197,9 @@ func (u *Upload) Finish() {
 	unread := u.Unread()
 	if unread && u.control.SetReadDeadline(time.Unix(1, 0)) != nil {
 		unread = false // a read in progress cannot be woken
+	}
+	if u.stream { // else net/http keeps a stream that its client reset until the deadline of the last read
+		_ = u.control.SetReadDeadline(time.Time{})
 	}
 	u.over = true
 	u.mu.Unlock()

@@ -148,10 +148,11 @@ func BoundFlush(w http.ResponseWriter, r *http.Request, limit time.Duration) {
 	}
 }
 
-// PassOver limits how long a client may take to send a body that the router does not read: net/http waits for it before
-// it sends the answer, by default without limit.
+// PassOver limits how long a client may take to send a body that the router does not read: over HTTP/1.1 net/http waits
+// for it before it sends the answer, by default without limit. Over HTTP/2 it resets the stream instead; there a
+// deadline on a stream that the client has reset meanwhile would stand until it passes, with all of the stream.
 func PassOver(w http.ResponseWriter, r *http.Request, limit time.Duration) {
-	if r.ContentLength != 0 {
+	if r.ContentLength != 0 && r.ProtoMajor == 1 {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit))
 	}
 }

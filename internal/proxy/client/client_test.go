@@ -1,0 +1,40 @@
+package client_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/proxy/client"
+)
+
+// deadline is a ResponseWriter that notes the deadline on reading.
+type deadline struct {
+	http.ResponseWriter
+	at time.Time
+}
+
+func (d *deadline) SetReadDeadline(t time.Time) error {
+	d.at = t
+	return nil
+}
+
+// TestUnreadBodies: net/http waits for an unread body over HTTP/1.1 alone. Over HTTP/2 a deadline would outlive a
+// stream that its client has reset.
+func TestUnreadBodies(t *testing.T) {
+	for _, tt := range []struct {
+		proto int
+		body  string
+		want  bool
+	}{{1, "abc", true}, {1, "", false}, {2, "abc", false}} {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(tt.body))
+		r.ProtoMajor = tt.proto
+		w := new(deadline)
+		client.PassOver(w, r, time.Minute)
+		if got := !w.at.IsZero(); got != tt.want {
+			t.Errorf("HTTP/%d with the body %q has a deadline: %v", tt.proto, tt.body, got)
+		}
+	}
+}
