@@ -49,7 +49,7 @@ func (c *call) startAttempt(d *route.Decision) *attempt {
 			c.ctx,
 			d,
 			route.Line(c.Request.Class, d.Model, c.Request.Path),
-			c.Upload == nil && c.Transport == nil && c.Request.Pin == "" && c.Repeatable() && c.retriesLeft(),
+			!c.streams() && c.Transport == nil && c.Request.Pin == "" && c.Repeatable() && c.retriesLeft(),
 		),
 		fin: route.Finished{Lease: d.Lease, Outcome: fleet.Abandoned},
 	}
@@ -355,12 +355,15 @@ func (a *attempt) mayRetry() bool {
 		return false // it has been handed over, and its endpoint has been told
 	}
 	if c.sent.Load() || !c.retriesLeft() || c.ctx.Err() != nil || c.shutdown.Load() ||
-		c.Upload != nil {
+		c.streams() {
 		return false
 	}
 	return a.short || a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.Busy || a.fin.Absent || a.lacks ||
 		a.keyRefused() || c.Repeatable()
 }
+
+// streams reports whether the body is passed on as it comes, so that only one engine can get it.
+func (c *call) streams() bool { return c.Upload != nil || c.Body == nil && c.R.ContentLength != 0 }
 
 // isDial reports whether connecting failed, so that the engine has seen nothing of the request.
 func isDial(err error) bool {

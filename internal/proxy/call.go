@@ -219,23 +219,6 @@ func (c *call) prepare() (err error) {
 	return c.decide(&c.plan)
 }
 
-// route asks the fleet for a decision.
-func (c *call) route() (route.Decision, error) {
-	if c.shutdown.Load() {
-		return route.Decision{}, timeouts.ErrShutdown
-	}
-	started := time.Now()
-	plan, err := c.p.fleet.Decide(&c.Request)
-	d := plan.Decision
-	c.p.decided(d.Pool, time.Since(started))
-	if err == nil {
-		c.served.Attempts++
-		c.served.Decision = d
-	}
-	c.forgetContent(&d)
-	return d, err
-}
-
 // decide asks the fleet for the plan of a request that may be split.
 func (c *call) decide(p *route.Plan) error {
 	if c.shutdown.Load() {

@@ -25,7 +25,8 @@ import (
 const realtime = "/v1/realtime"
 
 // upgrade passes a protocol upgrade (WebSocket) to a chosen endpoint, then bytes in both directions until either end
-// closes. An engine's other answers are bounded like any answer. Nothing is retried.
+// closes. An engine's other answers are bounded like any answer. An engine that cannot be reached, fails, refuses it or
+// has no WebSocket there is followed by another one, as for any request.
 func (c *call) upgrade() {
 	if err := c.claim(); err != nil {
 		c.refuse(err)
@@ -48,11 +49,7 @@ func (c *call) upgrade() {
 	}
 	c.Request.Binds = inPlace || c.R.URL.Path == realtime
 	c.Request.MayHold = false
-	var d route.Decision
-	err := c.permit()
-	if err == nil {
-		d, err = c.route()
-	}
+	err := c.decide(&c.plan)
 	if _, ok := errors.AsType[*route.ModelRequiredError](err); ok {
 		if err = fault.Unnamed(err); inPlace {
 			err = fault.ErrUnread
@@ -62,7 +59,18 @@ func (c *call) upgrade() {
 		c.refuse(err)
 		return
 	}
-	a := c.startAttempt(&d)
+	for next := &c.plan; next != nil; {
+		c.pending = nil
+		next = c.upgradeAt(next)
+	}
+}
+
+// errElsewhere ends an attempt whose answer is not passed on, since another endpoint is asked.
+var errElsewhere = errors.New("another endpoint is asked")
+
+// upgradeAt is one attempt of an upgrade. If another one should be made, it returns the decision for that.
+func (c *call) upgradeAt(plan *route.Plan) (next *route.Plan) {
+	a := c.startAttempt(&plan.Decision)
 	defer a.end()
 	c.reached = true
 	a.NoSalt()
@@ -74,7 +82,13 @@ func (c *call) upgrade() {
 		ModifyResponse: func(res *http.Response) error {
 			c.served.Status, a.status = res.StatusCode, res.StatusCode
 			a.judge(res)
-			if unknown(res) {
+			lacks := unknown(res)
+			if lacks || a.fin.Outcome == fleet.Busy || a.fin.Outcome == fleet.EngineError {
+				if next = a.another(); next != nil {
+					return errElsewhere
+				}
+			}
+			if lacks {
 				return fault.ErrNoUpgrade
 			}
 			a.watch.FirstData()
@@ -97,16 +111,19 @@ func (c *call) upgrade() {
 			return nil
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
-			if errors.Is(err, fault.ErrNoUpgrade) {
+			switch {
+			case next != nil:
+			case errors.Is(err, fault.ErrNoUpgrade):
 				c.refuse(err)
-				return
-			}
-			if err = a.conclude(err); err != nil && !c.sent.Load() {
-				c.refuse(err)
+			case c.sent.Load():
+				_ = a.conclude(err)
+			default:
+				next = a.lost(err)
 			}
 		},
 	}
 	proxy.ServeHTTP(c.client.Writer(), c.R.WithContext(a.watch))
+	return next
 }
 
 // unknown reports whether an engine has no WebSocket at the path: it answers as to any unknown request, or, as uvicorn

@@ -1,9 +1,12 @@
 package proxy_test
 
 import (
+	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
@@ -86,5 +89,53 @@ func TestUpgradesNameTheirModel(t *testing.T) {
 				t.Errorf("%d %v %s", status, res.Header, answer)
 			}
 		})
+	}
+}
+
+// TestUpgradesAreTriedElsewhere: an engine that does not grant a WebSocket for a reason of its own is followed by
+// another one. What it says of the client's request reaches the client.
+func TestUpgradesAreTriedElsewhere(t *testing.T) {
+	const ask = "GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+	grants := func(w http.ResponseWriter, _ *http.Request) {
+		conn, rw, _ := http.NewResponseController(w).Hijack()
+		defer conn.Close()
+		_, _ = io.WriteString(conn,
+			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_, _ = rw.ReadByte()
+	}
+	silent := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	for _, tt := range []struct {
+		name   string
+		first  http.HandlerFunc
+		second http.HandlerFunc
+		rest   string // of the request
+		status int
+		want   fleet.Outcome // of the first
+	}{
+		{"busy", answers(503, "{}"), grants, "\r\n", 101, fleet.Busy},
+		{"limited", answers(429, "{}"), grants, "\r\n", 101, fleet.Busy},
+		{"failing", answers(500, "{}"), grants, "\r\n", 101, fleet.EngineError},
+		{"closing", cuts(), grants, "\r\n", 101, fleet.EngineError},
+		{"silent", silent, grants, "\r\n", 101, fleet.TimedOut},
+		{"without it", answers(404, "{}"), grants, "\r\n", 101, fleet.ClientError},
+		{"without it, as uvicorn says that", answers(403, ""), grants, "\r\n", 101, fleet.ClientError},
+		{"both without it", answers(404, "{}"), answers(404, "{}"), "\r\n", 426, fleet.ClientError},
+		{"both failing", answers(500, "{}"), answers(502, "{}"), "\r\n", 502, fleet.EngineError},
+		{"busy, with a body", answers(503, "{}"), grants, "Content-Length: 1\r\n\r\nx", 503, fleet.OK},
+		{"refusing the client", answers(401, "{}"), grants, "\r\n", 401, fleet.OK},
+	} {
+		t.Run(tt.name, bubbled(func(t *testing.T) {
+			r := newRig(t, proxy.Config{FirstByte: 100 * time.Millisecond}, tt.first, tt.second)
+			if res, _ := r.raw(ask + tt.rest); res.StatusCode != tt.status {
+				t.Errorf("%d, want %d", res.StatusCode, tt.status)
+			}
+			want := []string{"e0 " + tt.want.String()}
+			if tt.want == fleet.OK {
+				want = nil
+			}
+			if !slices.Equal(r.retry, want) {
+				t.Errorf("retries %q, want %q", r.retry, want)
+			}
+		}))
 	}
 }
