@@ -173,9 +173,22 @@ func streams(media string) bool {
 func (r *relay) read(buf []byte) (int, error) {
 	if n := r.res.ContentLength; !r.pieces && n > 0 && n <= relayBytes && r.c.R.Method != http.MethodHead &&
 		!r.c.sent.Load() {
-		return io.ReadFull(r.res.Body, buf[:n])
+		return io.ReadFull(begun{r}, buf[:n])
 	}
 	return r.res.Body.Read(buf)
+}
+
+// begun is an answer that is read whole. What is limited from its first bytes on is the silence.
+type begun struct{ *relay }
+
+// Read implements io.Reader.
+func (b begun) Read(p []byte) (int, error) {
+	n, err := b.res.Body.Read(p)
+	if n > 0 {
+		b.watch.Wait(b.c.within(b.patience()))
+		b.watch.FirstData()
+	}
+	return n, err
 }
 
 // pass passes one piece on. ok is false when the relay is over.
