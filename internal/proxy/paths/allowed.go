@@ -98,7 +98,8 @@ func Computes(api prompt.API, method, path string) bool {
 	}
 	switch path {
 	case "/tokenize", "/v1/tokenize", "/detokenize", "/v1/detokenize",
-		"/v1/chat/completions/render", "/v1/completions/render",
+		"/v1/chat/completions/render", "/v1/completions/render", "/v1/messages/render", "/v1/responses/render",
+		"/v1/chat/completions/derender", "/v1/completions/derender",
 		"/v1/chat/completions/input_tokens", "/v1/responses/input_tokens",
 		"/parse_function_call", "/separate_reasoning", "/apply-template", "/api/show", "/ping",
 		"/v1/realtime/sessions", "/v1/realtime/client_secrets", "/open_session", "/close_session":
@@ -155,9 +156,11 @@ func inferring(path string) bool {
 		"/v1/moderations", "/v1/realtime/sessions", "/v1/realtime/client_secrets":
 		return true
 	case "/tokenize", "/v1/tokenize", "/detokenize", "/v1/detokenize", // vLLM
-		"/v1/chat/completions/render", "/v1/completions/render", "/v1/chat/completions/input_tokens",
+		"/v1/chat/completions/render", "/v1/completions/render", "/v1/messages/render", "/v1/responses/render",
+		"/v1/chat/completions/derender", "/v1/completions/derender", "/v1/chat/completions/input_tokens",
+		"/v1/chat/completions/batch", "/generative_scoring", "/v1/decisions", "/v1/systemone",
 		"/rerank", "/v1/rerank", "/v2/rerank", "/score", "/v1/score", "/classify", "/v1/classify",
-		"/pooling", "/v2/embed", "/ping", "/v1/decisions":
+		"/pooling", "/v2/embed", "/ping":
 		return true
 	case "/encode", "/parse_function_call", "/separate_reasoning": // SGLang
 		return true

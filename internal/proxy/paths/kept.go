@@ -60,7 +60,7 @@ func KeptAt(method, path string) Kept {
 	id, _, _ := strings.Cut(rest, "/")
 	if method == http.MethodPost {
 		switch id {
-		case "compact", "input_tokens", "render", "sync": // actions, not ids
+		case "batch", "compact", "derender", "input_tokens", "render", "sync": // actions, not ids
 			return Kept{}
 		}
 	}
