@@ -19,7 +19,7 @@ import time
 KINDS = ("vllm", "sglang", "llama", "ollama")
 MODEL = "tiny"
 HERE = pathlib.Path(__file__).resolve().parent
-START_LIMIT = 180  # seconds; 20 to 40 is usual for vLLM and SGLang on two cores, 1 for llama-server
+START_LIMIT = 600  # seconds; 20 to 40 is usual for vLLM and SGLang on two idle cores, over 180 on busy ones, 1 for llama-server
 
 
 class Failed(Exception):
