@@ -75,7 +75,7 @@ class Ends:
         self.addCleanup(pool.shutdown)
         for left in reversed(range(tries)):
             plain = pool.submit(
-                raw.ask, self.url, "/v1/chat/completions", chat(fresh(), SECONDS_OF_WORK), session, 90)
+                raw.ask, self.url, "/v1/chat/completions", chat(fresh(), SECONDS_OF_WORK), session, 600)
             try:
                 eventually("both are computed", lambda: engine.figure("running") >= 2, limit=10)
                 break
@@ -100,7 +100,7 @@ class Ends:
     def cut_and_asked_elsewhere(self, stream, plain, what):
         """An engine has ended: the client of its stream can tell, and its request without an answer is asked elsewhere."""
         self.client_can_tell(stream)
-        status = plain.result(120)[0]
+        status = plain.result(600)[0]
         saw(self.kind, f"{what}: the plain request got {status}")
         self.assertEqual(status, 200, "nothing of the answer had come, so it is asked elsewhere")
 
@@ -156,7 +156,7 @@ class VLLMEnds:
         engine.kill_compute()
         self.ended(stream, "kill -9 of the engine core")
         self.assertEqual((stream.end, len(stream.errors)), ("done", 1))
-        status = plain.result(120)[0]
+        status = plain.result(600)[0]
         saw(self.kind, f"kill -9 of the engine core: the plain request got {status}")
         self.assertEqual(status, 200 if self.router else 500)
         if self.router:

@@ -34,6 +34,7 @@ class Router:
     def start(self, limit=20):
         """Starts the router and returns when it is ready, that is when it has a usable endpoint."""
         env = {k: v for k, v in os.environ.items() if not k.startswith("WARMPATH_")}  # it takes those for settings
+        env["WARMPATH_TIMEOUTS_DRAIN"] = "10m"  # how long seconds of work take on busy cores, nobody knows
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             start_new_session=True)
