@@ -61,6 +61,7 @@ type call struct {
 	asked       time.Time        // when an engine was asked for the whole answer; zero for never
 	final       bool             // its client says that its session ends with it
 	cut         bool             // its body came in part: its client has left
+	lingers     bool             // it was answered before a long body was read
 	told        time.Time        // when the client was told something last, or asked
 	wait        time.Duration    // longest wait in the router's queue; 0 for no limit of its own
 	shortened   bool             // by the request itself
@@ -128,6 +129,9 @@ func (c *call) end() {
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // the value itself is compared, as in net/http
 		c.p.log.Error("panic while serving", "request", c.served.ID, "panic", v)
 	}
+	if v == nil && !gone {
+		c.linger()
+	}
 	c.client.HandOver()
 	if c.Upload == nil && again { // the goroutine that writes an upload may outlive the call
 		blocks := c.blocks[:0]
@@ -137,6 +141,17 @@ func (c *call) end() {
 	}
 	if v != nil || gone { // net/http must not turn an unanswered request into a 200
 		panic(http.ErrAbortHandler)
+	}
+}
+
+// linger lets a client that has its answer send the rest of its body.
+func (c *call) linger() {
+	if c.R.ProtoMajor != 1 || c.Transport != nil || c.shutdown.Load() ||
+		c.served.Status == http.StatusRequestTimeout || c.R.Header["Expect"] != nil {
+		return // it is slow, or waits for a word before it sends
+	}
+	if c.lingers || c.Upload.Unread() {
+		c.client.Linger()
 	}
 }
 

@@ -61,6 +61,11 @@ func (c *call) refuse(err error) {
 	if c.Body == nil && c.Upload == nil && f.Status != http.StatusRequestTimeout && !c.shutdown.Load() {
 		client.PassOver(c.client.Writer(), c.R, c.p.cfg.ReadBody)
 	}
+	c.lingers = c.Body == nil && c.Upload == nil && !c.cut && c.R.ProtoMajor == 1 &&
+		(c.R.ContentLength < 0 || c.R.ContentLength > longBody)
+	if c.lingers {
+		_ = http.NewResponseController(c.client.Writer()).EnableFullDuplex()
+	}
 	c.explain(h, &c.served.Decision) // of the last attempt; none without a decision
 	body := fault.Body(c.shape(), f, c.message(err))
 	h.Set("Content-Type", "application/json")
@@ -70,6 +75,9 @@ func (c *call) refuse(err error) {
 	c.sent.Store(true)
 	c.served.BytesOut += int64(len(body))
 }
+
+// longBody is how much of an unread body net/http reads before it sends the answer.
+const longBody = 256 << 10
 
 // message is an error in words for the client.
 func (c *call) message(err error) string {

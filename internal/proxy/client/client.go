@@ -10,6 +10,7 @@
 package client
 
 import (
+	"io"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -145,6 +146,34 @@ func (c *Client) HandOver() {
 func BoundFlush(w http.ResponseWriter, r *http.Request, limit time.Duration) {
 	if r.ProtoMajor > 1 && r.Context().Err() == nil {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit))
+	}
+}
+
+// How long a client that still sends when its answer is complete is listened to: for each piece, and as a whole.
+const (
+	lingerPiece = 64 << 10
+	lingerPause = 2 * time.Second
+	lingerWhole = 10 * time.Second
+)
+
+// Linger sends the answer over HTTP/1.1, and drops what the client still sends. Closed on bytes that were not read, a
+// connection is reset: many clients read only when they have sent everything, and would lose the answer.
+func (c *Client) Linger() {
+	control := http.NewResponseController(c.w)
+	if control.Flush() != nil {
+		return
+	}
+	for end := time.Now().Add(lingerWhole); time.Now().Before(end); {
+		until := time.Now().Add(lingerPause)
+		if until.After(end) {
+			until = end
+		}
+		if control.SetReadDeadline(until) != nil {
+			return
+		}
+		if _, err := io.CopyN(io.Discard, c.r.Body, lingerPiece); err != nil {
+			return
+		}
 	}
 }
 
