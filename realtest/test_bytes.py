@@ -23,12 +23,13 @@ USAGE = {"stream": True, "stream_options": {"include_usage": True}}
 TOO_LONG = "value1 = 2 " * 20000
 
 
-def requests():
-    """Name, path and body of every request."""
+def requests(kind):
+    """Name, path and body of every request. vLLM gives two answers only where it samples, and SGLang samples what it likes."""
+    two = {"n": 2, "temperature": 1 if kind == "vllm" else 0}
     for name, path, body in (("chat", "/v1/chat/completions", CHAT), ("completion", "/v1/completions", ASKED | {"prompt": "hello there"})):
         long = {"messages": [{"role": "user", "content": TOO_LONG}]} if name == "chat" else {"prompt": TOO_LONG}
         for more in (
-            {}, {"stream": True}, USAGE, {"n": 2, "temperature": 1}, {"n": 2, "temperature": 1, **USAGE}, {"stop": ["a"]}, {"user": "\u00e9", "other": [None, 1.0]},
+            {}, {"stream": True}, USAGE, two, two | USAGE, {"stop": ["a"]}, {"user": "\u00e9", "other": [None, 1.0]},
             {"logprobs": True, "top_logprobs": 2} if name == "chat" else {"logprobs": 2}, {"temperature": -3}, {"max_tokens": "x"}, {"cache_salt": "s"},
         ):
             yield f"{name} {more}", path, body | more
@@ -56,6 +57,8 @@ def bytes_of(url, path, body, headers):
         stream.close()
     for pattern, instead in CHANGING:
         data = re.sub(pattern, instead, data)
+    if body.get("n") == 2 and body.get("stream"):
+        data = b"\n".join(sorted(data.split(b"\n")))  # which of the answers goes on first is chance
     return (stream.status, stream.headers["Content-Type"], data), stream.headers["X-Warmpath-Endpoint"]
 
 
@@ -65,14 +68,17 @@ class Bytes(Fleet):
     def test_the_same_bytes(self):
         self.need_router()
         alike = absent = 0
-        for name, path, body in requests():
+        for name, path, body in requests(self.kind):
             if self.kind == "ollama" and name.startswith("completion, too long"):
                 continue  # it cuts the prompt to 32768 tokens and computes them
             headers = {"X-Session-Id": fresh(), "X-Warmpath-Explain": "1"}
             with self.subTest(name):
                 bytes_of(self.url, path, body, headers)
-                got, engine = bytes_of(self.url, path, body, headers)
-                want, _ = bytes_of(f"http://{engine}" if engine else self.engines[0].url, path, body, {})
+                for _ in range(6):  # engines put two tokens into one event now and then
+                    got, engine = bytes_of(self.url, path, body, headers)
+                    want, _ = bytes_of(f"http://{engine}" if engine else self.engines[0].url, path, body, {})
+                    if got == want:
+                        break
                 if want[0] == got[0] == 404:
                     absent += 1
                     continue  # the router says in its own words what engines do not have
