@@ -39,7 +39,7 @@ func (s secret) read() (string, error) {
 	if err != nil {
 		return "", fault(s.path+"_file", "%w", err)
 	}
-	text := strings.TrimSpace(string(b))
+	text := wholefile.Trim(b)
 	switch {
 	case text == "" && s.least > 0:
 		return "", fault(s.path+"_file", "%s is empty", s.file)

@@ -232,7 +232,7 @@ func (k Keys) of(c EndpointConfig) (string, error) {
 		if err != nil {
 			return "", fault("api_key_file", "%w", err)
 		}
-		v := strings.TrimSpace(string(b))
+		v := wholefile.Trim(b)
 		if v == "" || strings.ContainsAny(v, "\r\n") {
 			return "", fault("api_key_file", "%s is not one line with a key", c.APIKeyFile)
 		}

@@ -153,7 +153,7 @@ func TestEndpointsReportsEveryFault(t *testing.T) {
 func TestKeys(t *testing.T) {
 	keys := discovery.Keys{
 		Lookup:   func(name string) (string, bool) { return " from-" + name + "\n", true },
-		ReadFile: func(name string) ([]byte, error) { return []byte("in-" + name + "\n"), nil },
+		ReadFile: func(name string) ([]byte, error) { return []byte("\ufeffin-" + name + "\r\n"), nil },
 	}
 	got, err := discovery.Endpoints([]discovery.EndpointConfig{
 		{URL: "a:1", APIKeyEnv: "K"}, {URL: "b:1", APIKeyFile: "f"}, {URL: "c:1", APIKey: "k"},

@@ -1,6 +1,7 @@
 package strictyaml
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -26,11 +27,16 @@ var (
 	errEmpty = fmt.Errorf("there are more than %d empty lines in a row", maxEmpty)
 	errDeep  = fmt.Errorf("values are nested more than %d deep", maxDepth)
 	errKeys  = fmt.Errorf("a mapping has more than %d keys; write one of so many in braces, as in JSON", maxKeys)
+	errUTF16 = errors.New("the file is UTF-16, as PowerShell's > writes it; save it as UTF-8")
 	errMarks = fmt.Errorf("there are more than %d directives, or tags and anchors in a row", maxMarks)
 )
 
 // Parse is the syntax tree of a text whose size and shape are within the bounds. The error is a *Fault.
 func Parse(file string, data []byte) (*ast.File, error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // the byte order mark of editors on Windows
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		return nil, &Fault{File: file, Line: 1, Column: 1, Err: errUTF16}
+	}
 	if line, err := pieces(data); err != nil {
 		return nil, &Fault{File: file, Line: line, Err: err}
 	}

@@ -53,6 +53,8 @@ func TestDecode(t *testing.T) {
 		"block": "name: a\ncount: -3\nsmall: 255\nratio: .5\non: true\nwait: 1m30s\nwords: [x, 1]\nitems:\n- u\n" +
 			"- url: v\n  weight: 2\ntable:\n  '*': m\n  b.c: [n, o]\n",
 		"json": `{"name":"a","count":-3,"small":255,"ratio":0.5,"on":true,"wait":"1m30s","words":["x","1"],"items":["u",{"url":"v","weight":2}],"table":{"*":["m"],"b.c":["n","o"]}}`,
+		"byte order mark": "\ufeffname: a\r\ncount: -3\r\nsmall: 255\r\nratio: .5\r\non: true\r\nwait: 90s\r\n" +
+			"words: [x, 1]\r\nitems: [u, {url: v, weight: 2}]\r\ntable: {'*': m, b.c: [n, o]}\r\n",
 		"alias": "name: &n a\ncount: -3\nsmall: 255\nratio: 0.5\non: true\nwait: 1m30s\nwords: [x, '1']\n" +
 			"items: [u, {url: v, weight: 2}]\ntable: {'*': m, b.c: [n, o]}\nnested: ~\n",
 		"shape": "---\n# a comment\nname: \"a\"\ncount: !!int -3\nsmall: 255\nratio: 5e-1\non: true\nwait: 90s\n" +
@@ -104,6 +106,10 @@ func TestDecodeFaults(t *testing.T) {
 		{"text wanted", "name: [a]", `f.yaml:1:7: name: want a text, got a list`},
 		{"list wanted", "items: {url: a}", `f.yaml:1:8: items: want a list, got a mapping`},
 		{"mapping wanted", "nested: [a]", `f.yaml:1:9: nested: want a mapping of keys to values, got a list`},
+		{
+			"UTF-16", "\xff\xfen\x00a\x00m\x00e\x00:\x00 \x00a\x00",
+			`f.yaml:1:1: the file is UTF-16, as PowerShell's > writes it; save it as UTF-8`,
+		},
 		{"root", "- a", `f.yaml:1:1: want a mapping of keys to values, got a list`},
 		{"short form", "items: ['']", `f.yaml:1:9: items[0]: empty`},
 		{"dangling alias", "name: *a", `f.yaml:1:7: name: the alias *a stands for nothing or for itself`},

@@ -4,6 +4,7 @@
 package wholefile
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -44,6 +45,12 @@ func Read(name string, most int64) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("%s is larger than %d MiB", name, most>>20)
 	}
+}
+
+// Trim is the one text that a file has, such as a key, without white space around it and without the byte order mark
+// that editors on Windows begin files with.
+func Trim(data []byte) string {
+	return string(bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff"))))
 }
 
 // Write replaces a file. The data is written to a temporary file in the same folder first.
