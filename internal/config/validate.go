@@ -71,6 +71,7 @@ func (c Config) Validate() error {
 		}
 	}
 	faults = append(faults, c.checkModelSettings()...)
+	faults = append(faults, c.checkPlaceholders()...)
 	faults = append(faults, oneOf("transport", c.Transport, leanTransport, leanListener, netTransport)...)
 	faults = append(faults, oneOf("admission", c.Admission, AdmissionAuto, AdmissionOn, AdmissionOff)...)
 	faults = append(faults, oneOf("queue.mode", c.Queue.Mode, QueueAuto, QueueOn, QueueOff)...)
