@@ -33,6 +33,9 @@ func (t *target) ask(ctx context.Context, asks []engine.Ask, got *[]engine.Answe
 			}
 		}
 		a, err := t.answer(ctx, ask)
+		if err == nil {
+			t.noteKey(ask.Name, a.Status)
+		}
 		switch {
 		case errors.Is(err, errRefused):
 			t.failed(ctx, err, false)

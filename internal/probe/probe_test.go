@@ -258,6 +258,40 @@ func TestAliveThoughForbidden(t *testing.T) {
 	}
 }
 
+// TestModelsBehindAKey: an engine with good health that lists its models only to who has its key is told in the log,
+// once, with what to set, and also when the key that the router has is wrong; an engine that has no list is not.
+func TestModelsBehindAKey(t *testing.T) {
+	for _, test := range []struct {
+		code      int
+		key, want string
+	}{
+		{401, "", "only to those who have its key"},
+		{403, "", "only to those who have its key"},
+		{401, "wrong", "refuses the key"},
+		{404, "", ""},
+		{500, "", ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake(vllmPages())
+			f.status["/v1/models"] = test.code
+			var lines strings.Builder
+			log := slog.New(slog.NewTextHandler(&lines, nil))
+			_, _, stop := startLogged(log, f, Config{ModelsInterval: time.Second},
+				fleet.Endpoint{Name: "a", URL: "http://a", Kind: fleet.KindVLLM, APIKey: test.key})
+			time.Sleep(time.Minute)
+			stop()
+			want := 1
+			if test.want == "" {
+				want = 0
+			}
+			said := lines.String()
+			if strings.Count(said, "api_key_file") != want || !strings.Contains(said, test.want) {
+				t.Errorf("%d with the key %q:\n%s", test.code, test.key, said)
+			}
+		})
+	}
+}
+
 // TestAnotherServiceAtTheAddress: an engine of any kind, its kind stated or found out, is down while its address
 // answers 404 to what the engine answered before, as a gateway does without the engine behind it, and another service
 // that took its port; and up again when it is back.

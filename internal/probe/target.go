@@ -50,6 +50,7 @@ type target struct {
 	slots   int         // slots it reported, 0 unknown
 	sleep   fleet.Sleep // as it last reported; not every round asks
 	counted bool        // its undeclared ranks have been logged
+	guarded bool        // it refused to list its models to the router
 	dozes   bool        // it has been seen Dozing
 	rests   string      // why, if it is asleep
 	paths   map[string]int
@@ -420,6 +421,24 @@ func (t *target) noteSleep(whole fleet.Report) {
 		t.log.Info("engine is awake")
 	}
 	t.sleep, t.rests, t.dozes = whole.Sleep, whole.Rests, t.dozes || whole.Sleep == fleet.Dozing
+}
+
+// noteKey logs once that the engine tells the router nothing for want of a key: its health is good, so nothing else
+// says why it has no models, and perhaps no kind.
+func (t *target) noteKey(ask string, status int) {
+	refuses := status == http.StatusUnauthorized || status == http.StatusForbidden
+	if ask != engine.AskModels || refuses == t.guarded {
+		return
+	}
+	if t.guarded = refuses; !refuses {
+		t.log.Info("engine lists its models again")
+		return
+	}
+	what := "engine lists its models only to those who have its key: the router knows neither them nor its load"
+	if t.addr.key != "" {
+		what = "engine refuses the key that the router has for it, so the router knows neither its models nor its load"
+	}
+	t.log.Warn(what, "status", status, "do", "api_key, api_key_env or api_key_file at the endpoint")
 }
 
 // noteParts logs once that the engine has more ranks than are endpoints.
