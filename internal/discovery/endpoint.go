@@ -34,8 +34,8 @@ type EndpointConfig struct {
 	// URL is the engine's base address: http:// or https://, host, port and optionally a path, without /v1, which is
 	// part of requests. A missing scheme means http://. unix:///PATH is a Unix socket; unix:///PATH:/BASE adds a path.
 	URL string `yaml:"url" json:"url"`
-	// Name in logs, metrics and the admin API; unique in the fleet. Empty means host:port of the URL, or the file name
-	// of the socket.
+	// Name in logs, metrics and the admin API; unique in the fleet. Empty means host:port of the URL, followed by its
+	// path if it has one (host:port_path), or the file name of the socket.
 	Name string `yaml:"name" json:"name,omitempty"`
 	// Kind of engine: vllm, sglang, trtllm, llamacpp, ollama or other. Empty: probes detect it.
 	Kind string `yaml:"kind" json:"kind,omitempty"`
@@ -273,7 +273,7 @@ func Check(configs []EndpointConfig) []error {
 		if err := c.Validate(); err != nil {
 			faults = append(faults, under(i, err))
 		}
-		url, name, err := normalise(c.URL)
+		url, at, err := normalise(c.URL)
 		if err != nil {
 			continue
 		}
@@ -282,11 +282,9 @@ func Check(configs []EndpointConfig) []error {
 			continue // the default name would only repeat it
 		}
 		urls[url] = i
-		field := "name"
-		if c.Name != "" {
-			name = c.Name
-		} else {
-			field = "url"
+		name, field := c.Name, "name"
+		if name == "" {
+			name, field = defaultName(url, at), "url"
 		}
 		if first, dup := names[name]; dup {
 			faults = append(faults,
@@ -317,9 +315,10 @@ func under(i int, err error) error {
 
 // expand returns the endpoints of one valid declaration.
 func (c EndpointConfig) expand(key string) []fleet.Endpoint {
-	url, name, _ := normalise(c.URL)
-	if c.Name != "" {
-		name = c.Name
+	url, at, _ := normalise(c.URL)
+	name := c.Name
+	if name == "" {
+		name = defaultName(url, at)
 	}
 	e := fleet.Endpoint{
 		Name: name, URL: url, Kind: fleet.Kind(c.Kind), Weight: 1, Models: slices.Clone(c.Models), APIKey: key,

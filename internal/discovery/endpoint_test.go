@@ -35,9 +35,11 @@ func TestParseEndpoint(t *testing.T) {
 	f("http://10.0.0.1:8000", fleet.Endpoint{Name: "10.0.0.1:8000", URL: "http://10.0.0.1:8000", Weight: 1})
 	f("localhost:8000", fleet.Endpoint{Name: "localhost:8000", URL: "http://localhost:8000", Weight: 1})
 	f("https://Engine.Example/", fleet.Endpoint{Name: "engine.example:443", URL: "https://engine.example", Weight: 1})
-	f("HTTP://a/x//", fleet.Endpoint{Name: "a:80", URL: "http://a/x", Weight: 1})
-	f("http://a/x%2Cy", fleet.Endpoint{Name: "a:80", URL: "http://a/x%2Cy", Weight: 1})
+	f("HTTP://a/x//", fleet.Endpoint{Name: "a:80_x", URL: "http://a/x", Weight: 1})
+	f("http://a/x%2Cy", fleet.Endpoint{Name: "a:80_x_2Cy", URL: "http://a/x%2Cy", Weight: 1})
 	f("http://[::1]:9", fleet.Endpoint{Name: "[::1]:9", URL: "http://[::1]:9", Weight: 1})
+	f("https://a/qwen3-8b.fp8/", fleet.Endpoint{Name: "a:443_qwen3-8b.fp8", URL: "https://a/qwen3-8b.fp8", Weight: 1})
+	f("http://a:1/team/x%20y~z", fleet.Endpoint{Name: "a:1_team_x_20y_z", URL: "http://a:1/team/x%20y~z", Weight: 1})
 	f("http://a:1,weight=0,name=b,kind=sglang,models=m1+m2,api_key=k", fleet.Endpoint{
 		Name: "b", URL: "http://a:1", Kind: fleet.KindSGLang, Models: []string{"m1", "m2"}, APIKey: "k",
 	})

@@ -143,8 +143,8 @@ func ParseEndpoints(list string) ([]EndpointConfig, error) {
 	return out, errors.Join(faults...)
 }
 
-// normalise returns the base address in canonical form, and the default name of the endpoint.
-func normalise(address string) (base, name string, err error) {
+// normalise returns the base address in canonical form, and its host:port or the name of its socket.
+func normalise(address string) (base, at string, err error) {
 	if address == "" {
 		return "", "", errors.New("is missing")
 	}
@@ -192,6 +192,22 @@ func normalise(address string) (base, name string, err error) {
 			address, of, u.Scheme, u.Host, base)
 	}
 	return u.Scheme + "://" + u.Host + path, net.JoinHostPort(u.Hostname(), port), nil
+}
+
+// defaultName is the name of an endpoint without one. Engines behind one gateway differ by path only.
+func defaultName(base, at string) string {
+	_, rest, _ := strings.Cut(base, "://")
+	_, path, below := strings.Cut(rest, "/")
+	if !below || unixsocket.Is(base) {
+		return at
+	}
+	name := at + "_" + strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return '_'
+	}, path)
+	return name[:min(len(name), maxName)]
 }
 
 // cutRequest cuts off the end of an endpoint's path that belongs to requests: the address that clients are given, or
