@@ -151,7 +151,7 @@ func (c *call) linger() {
 		return // it is slow, or waits for a word before it sends
 	}
 	if c.lingers || c.Upload.Unread() {
-		c.client.Linger()
+		c.client.Linger(c.p.draining.Load)
 	}
 }
 

@@ -157,13 +157,14 @@ const (
 )
 
 // Linger sends the answer over HTTP/1.1, and drops what the client still sends. Closed on bytes that were not read, a
-// connection is reset: many clients read only when they have sent everything, and would lose the answer.
-func (c *Client) Linger() {
+// connection is reset: many clients read only when they have sent everything, and would lose the answer. over is asked
+// before each piece whether to end that.
+func (c *Client) Linger(over func() bool) {
 	control := http.NewResponseController(c.w)
 	if control.Flush() != nil {
 		return
 	}
-	for end := time.Now().Add(lingerWhole); time.Now().Before(end); {
+	for end := time.Now().Add(lingerWhole); time.Now().Before(end) && !over(); {
 		until := time.Now().Add(lingerPause)
 		if until.After(end) {
 			until = end
