@@ -6,6 +6,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/cost"
+	"github.com/warmpath/warmpath/route/internal/miss"
 )
 
 // mostKept is the number of candidates recorded per decision: the chosen one, then the cheapest others.
@@ -17,10 +18,27 @@ type explanation struct {
 	parts      []Costs          // of each of these
 	scope      string           // of their terms, see Ended.Scope
 	home       string           // the conversation's home before the decision; "" for none
-	miss       Miss             // as of the decision
-	could      int              // tokens of the prompt that could have been found
-	epoch      uint32           // of the endpoint's cache
+	miss       miss.Expected
 }
+
+// Miss is what of a prompt was not found in the cache of the endpoint that got it, and why, see package miss.
+type Miss = miss.Miss
+
+// MissCause is why.
+type MissCause = miss.Cause
+
+// The causes.
+const (
+	MissNone      = miss.None
+	MissNew       = miss.New
+	MissEvicted   = miss.Evicted
+	MissRestarted = miss.Restarted
+	MissPrefix    = miss.Prefix
+	MissTenant    = miss.Tenant
+	MissAdapter   = miss.Adapter
+	MissElsewhere = miss.Elsewhere
+	MissUnclear   = miss.Unclear
+)
 
 // Costs is what the terms of a candidate consist of.
 type Costs struct {
@@ -67,8 +85,7 @@ func (r *Router) explain(d *decision, p *placement, f *reservation, scored bool)
 		return
 	}
 	req, v, t, chosen, scope := d.req, p.view, p.who, p.choice.Index, p.scope
-	f.explanation.miss, f.explanation.could = r.miss(d, p, f)
-	f.explanation.epoch = v.Candidates[chosen].Epoch
+	f.explanation.miss = r.expectMiss(d, p, f)
 	if scored {
 		scope = cost.ForChoice(v)
 	}
@@ -114,12 +131,28 @@ func (r *Router) explain(d *decision, p *placement, f *reservation, scored bool)
 	f.explanation.candidates, f.explanation.parts, f.explanation.scope = kept, parts, reckons
 }
 
+// expectMiss says what the request that was just reserved is expected to miss.
+func (r *Router) expectMiss(d *decision, p *placement, f *reservation) miss.Expected {
+	v, last := p.view, &p.who.Entry
+	of := miss.Placed{Request: d.req, Size: d.size, View: v, Chosen: &v.Candidates[p.choice.Index]}
+	if p.who.Known && last.Prompt > 0 {
+		held := 0
+		if v.Home >= 0 {
+			held = v.Candidates[v.Home].Blocks
+		}
+		of.Last, of.Differs = last, d.text.Differs(last.Bytes, last.Marks, held)
+		of.Work = int(float64(r.cache.Reader().Work(f.index, last.Flow)) * d.pool.TokensPerByte())
+	}
+	return r.misses.Expect(&of)
+}
+
 // explainEnd moves a reservation's explanation into its Ended. The reservation gets the memory of the previous one.
 func (r *Router) explainEnd(e *Ended, f *reservation, stream bool) {
 	free, parts, x := e.Candidates[:0], e.Costs[:0], &f.explanation
 	e.Miss = Miss{}
 	if r.cfg.Explain {
-		e.Miss = r.missed(f, &e.Usage)
+		epoch := r.cache.Reader().Epoch(f.ep.Slot())
+		e.Miss = x.miss.Corrected(&e.Usage, f.decision.CachedTokens, epoch)
 	}
 	e.Stream, e.Home, e.Candidates, e.Costs, e.Scope = stream, x.home, x.candidates, x.parts, x.scope
 	f.explanation = explanation{candidates: free, parts: parts}

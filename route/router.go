@@ -22,6 +22,7 @@ import (
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/health"
+	"github.com/warmpath/warmpath/route/internal/miss"
 	"github.com/warmpath/warmpath/route/internal/pool"
 	"github.com/warmpath/warmpath/route/internal/registry"
 	"github.com/warmpath/warmpath/route/internal/shortlist"
@@ -42,7 +43,7 @@ type Router struct {
 	registry      *registry.Table
 	endpoints     registry.Reader // of registry
 	pools         *pool.Table
-	beginnings    beginnings
+	misses        miss.Table
 	conversations *conversation.Table
 	health        *health.Table
 	budget        *budget.Budget
