@@ -1,7 +1,6 @@
 package route
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -17,9 +16,6 @@ import (
 	"github.com/warmpath/warmpath/route/internal/pool"
 	"github.com/warmpath/warmpath/route/internal/speed"
 )
-
-// errHeld means that a turn has to wait before it is placed.
-var errHeld = errors.New("held")
 
 // engines is what admission asks of other rooms.
 type engines struct {
@@ -46,97 +42,98 @@ func (e engines) WorthKeeping(wholeMs float64, kept bool) time.Duration {
 // another.
 func (e engines) Back(idle, within time.Duration) float64 { return e.arrivals.Back(idle, within) }
 
-// admit drops the rows where the turn has no room, and reports whether that leaves any: otherwise it is to be held.
-func (r *readers) admit(d *decision, forced pick.Reason) bool {
-	v := &d.whole
-	waits := d.req.Class == fleet.Turn && d.req.MayHold && d.req.MayQueue && len(d.req.Tried) == 0 && forced == ""
-	if !r.admits || !waits || d.pool.Splits() || v.Beyond.Count > 0 {
-		return true
+// admit drops the rows where the turn has no room. If that would leave none, it returns how the turn is to be held.
+func (r *readers) admit(q *asked, f *filled) (hold *admission.Turn) {
+	v := f.view
+	waits := q.req.Class == fleet.Turn && q.req.MayHold && q.req.MayQueue && len(q.req.Tried) == 0 && f.forced == ""
+	if !r.admits || !waits || q.pool.Splits() || v.Beyond.Count > 0 {
+		return nil
 	}
-	d.turn = admission.Turn{
-		Pool: d.pool.Name(), Origin: -1, Tokens: int64(v.PromptTokens + v.OutputTokens), Tenant: d.asker.Tenant,
-		Share: d.req.QueueClass.Share, Priority: d.req.QueueClass.Priority,
-		Request: d.req.ID, Name: clientsID(d.who.ID), TenantName: d.req.Tenant,
+	turn := &q.turn
+	*turn = admission.Turn{
+		Pool: q.pool.Name(), Origin: -1, Tokens: int64(v.PromptTokens + v.OutputTokens), Tenant: q.asker.Tenant,
+		Share: q.req.QueueClass.Share, Priority: q.req.QueueClass.Priority,
+		Request: q.req.ID, Name: clientsID(q.who.ID), TenantName: q.req.Tenant,
 	}
-	if d.pool.Divides() { // room at engines of another model is none for it
-		d.turn.Pool = d.model
+	if q.pool.Divides() { // room at engines of another model is none for it
+		turn.Pool = f.model
 	}
-	d.turn.Key, d.turn.Parent = r.conversations.Keys(d.scope(fleet.LegUnsplit), d.req, &d.who)
+	turn.Key, turn.Parent = r.conversations.Keys(q.scope(fleet.LegUnsplit), q.req, q.who)
 	if v.Home >= 0 {
-		d.turn.Origin = v.Candidates[v.Home].Slot
+		turn.Origin = v.Candidates[v.Home].Slot
 	}
-	d.turn.SharedAt = d.sharedAt[:0]
-	d.shared = slices.Grow(d.shared[:0], len(v.Candidates))[:len(v.Candidates)]
+	turn.SharedAt = q.sharedAt[:0]
+	q.shared = slices.Grow(q.shared[:0], len(v.Candidates))[:len(v.Candidates)]
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		d.shared[i] = r.admission.Shared(c.Slot, r.cache.Names(&d.text, d.req, c.Model))
-		if d.shared[i] > 0 {
-			d.turn.Shared = max(d.turn.Shared, d.shared[i])
-			d.turn.SharedAt = append(d.turn.SharedAt, admission.SharedAt{Slot: c.Slot, Tokens: d.shared[i]})
+		q.shared[i] = r.admission.Shared(c.Slot, r.cache.Names(&q.text, q.req, c.Model))
+		if q.shared[i] > 0 {
+			turn.Shared = max(turn.Shared, q.shared[i])
+			turn.SharedAt = append(turn.SharedAt, admission.SharedAt{Slot: c.Slot, Tokens: q.shared[i]})
 		}
 	}
-	d.sharedAt = d.turn.SharedAt
-	check := r.admission.Check(d.now, &d.turn, d.req.Hold)
+	q.sharedAt = turn.SharedAt
+	check := r.admission.Check(q.now, turn, q.req.Hold)
 	open := 0
 	for i := range v.Candidates {
-		if check.MayPlace(v.Candidates[i].Slot, d.shared[i]) {
+		if check.MayPlace(v.Candidates[i].Slot, q.shared[i]) {
 			open++
 		}
 	}
 	switch {
 	case open == 0 && check.MayHold():
-		return false
+		return turn
 	case open > 0 && open < len(v.Candidates) && check.OthersHeld():
-		narrow(v, func(i int) bool { return check.MayPlace(v.Candidates[i].Slot, d.shared[i]) })
+		narrow(v, func(i int) bool { return check.MayPlace(v.Candidates[i].Slot, q.shared[i]) })
 	}
-	return true
+	return nil
 }
 
-// holdUnlessFull is errHeld unless as many wait as may: then it says so.
-func (r *readers) holdUnlessFull(d *decision) error {
-	full, own, waiting := r.backlog.Full(d.asker, r.othersHeld(d))
+// holdsFull is the error of a turn that would have to be held when as many wait as may, else nil.
+func (r *readers) holdsFull(q *asked, hold *admission.Turn) error {
+	full, own, waiting := r.backlog.Full(q.asker, r.othersHeld(q))
 	if !full {
-		return errHeld
+		return nil
 	}
 	return &QueueFullError{
-		Pool: d.pool.Name(), Tenant: own, Waiting: waiting, RetryAfter: retryAfter(r.admission.MaxHold(&d.turn)),
+		Pool: q.pool.Name(), Tenant: own, Waiting: waiting, RetryAfter: retryAfter(r.admission.MaxHold(hold)),
 	}
 }
 
 // othersHeld is how many turns are held beside the request's own.
-func (r *readers) othersHeld(d *decision) backlog.Waiting {
-	w := backlog.Waiting{All: r.admission.Held(), Own: r.admission.HeldOf(d.asker.Tenant)}
-	if !r.admission.Since(d.req.Hold).IsZero() {
+func (r *readers) othersHeld(q *asked) backlog.Waiting {
+	w := backlog.Waiting{All: r.admission.Held(), Own: r.admission.HeldOf(q.asker.Tenant)}
+	if !r.admission.Since(q.req.Hold).IsZero() {
 		w.All, w.Own = w.All-1, w.Own-1
 	}
 	return w
 }
 
 // hold holds a turn. Its conversation is no longer idle.
-func (r *Router) hold(d *decision) Hold {
-	if rest := d.who.Entry.Rest; rest != 0 {
-		if slot, since, ok := r.endIdle(&d.who.Entry); ok {
-			r.arrivals.Return(d.now, slot, since)
+func (r *Router) hold(q *asked, turn *admission.Turn) Hold {
+	if rest := q.who.Entry.Rest; rest != 0 {
+		if slot, since, ok := r.endIdle(&q.who.Entry); ok {
+			r.arrivals.Return(q.now, slot, since)
 		}
-		r.conversations.Woken(d.now, &d.who)
+		r.conversations.Woken(q.now, q.who)
 	}
 	if r.cfg.Sessions.HashOnly {
-		d.turn.Name = ""
+		turn.Name = ""
 	}
-	lease, until := r.admission.Hold(d.now, d.turn)
-	return Hold{Lease: lease, Pool: d.pool.Name(), Until: until}
+	lease, until := r.admission.Hold(q.now, *turn)
+	return Hold{Lease: lease, Pool: q.pool.Name(), Until: until}
 }
 
 // addMember tells admission of a placed turn.
-func (r *Router) addMember(d *decision, v *pick.View, f *reservation, c *pick.Candidate) {
-	if v.Leg != fleet.LegUnsplit || d.pool.Splits() {
+func (r *Router) addMember(q *asked, v *pick.View, f *reservation, c *pick.Candidate) {
+	if v.Leg != fleet.LegUnsplit || q.pool.Splits() {
 		return
 	}
-	_, parent := r.readers.conversations.Keys(d.scope(fleet.LegUnsplit), d.req, &d.who)
-	turn := placedTurn(d.asker, c.Slot, v.PromptTokens+v.OutputTokens, v.FirstTurn)
-	turn.Key, turn.Parent, turn.Prompt = f.conversation.Key(), parent, r.readers.cache.Names(&d.text, d.req, c.Model)
+	_, parent := r.readers.conversations.Keys(q.scope(fleet.LegUnsplit), q.req, q.who)
+	turn := placedTurn(q.asker, c.Slot, v.PromptTokens+v.OutputTokens, v.FirstTurn)
+	turn.Key, turn.Parent, turn.Prompt = f.conversation.Key(), parent, r.readers.cache.Names(&q.text, q.req, c.Model)
 	turn.Cached, turn.Blocks = int64(c.CachedTokens), c.Blocks
-	r.admission.TurnPlaced(d.now, f.index, &turn)
+	r.admission.TurnPlaced(q.now, f.index, &turn)
 }
 
 // placedTurn is what admission is told of a turn whichever router placed it, for the caller to add what it knows of the

@@ -11,14 +11,14 @@ import (
 
 // bind stores where a conversation's turn goes. The cached tokens are only known after prefill, so the stored number is
 // kept only if the conversation stays.
-func (r *Router) bind(d *decision, v *pick.View, t *conversation.Found, f *reservation, model string) {
+func (r *Router) bind(q *asked, v *pick.View, t *conversation.Found, f *reservation, model string) {
 	if t.ID == "" {
 		return
 	}
-	e := r.bound(d.now, &t.Entry, f, model)
-	f.conversation = r.conversations.Bind(d.now, d.scope(v.Leg), t, e)
+	e := r.bound(q.now, &t.Entry, f, model)
+	f.conversation = r.conversations.Bind(q.now, q.scope(v.Leg), t, e)
 	if r.cfg.Replicas {
-		f.session = t.Leader(d.scope(fleet.LegUnsplit)) // it is told to other routers
+		f.session = t.Leader(q.scope(fleet.LegUnsplit)) // it is told to other routers
 	}
 }
 

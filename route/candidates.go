@@ -1,7 +1,6 @@
 package route
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -16,268 +15,195 @@ import (
 	"github.com/warmpath/warmpath/route/internal/shortlist"
 )
 
-// candidateSet is what is known of the endpoints of rows.
-type candidateSet struct {
-	forced pick.Reason // see fill
+// search says for which leg endpoints are sought.
+type search struct {
+	leg     fleet.Leg           // never LegDecode: its view is derived from that of whole requests
+	decodes bool                // it is for a decode leg alone, not for a whole request
+	who     *conversation.Found // the conversation, in the scope of the leg
+	prices  prices
+	// of an alias whose models divide its requests: the model of the other leg, which this one gets too. Where it is
+	// "", the search settles one
+	model string
+	// of an alias whose models are in order: ms for which admission would hold the turn with each, 0 where it would not
+	// or is not asked; or nil
+	holdMs []float64
+}
+
+// selection is the endpoints that may take a leg.
+type selection struct {
+	members []pool.Member // at least one
+	forced  pick.Reason   // see filled
+	settled
 	beyond pick.Beyond // of a shortlist
 	look   cache.Look  // done before they were known
 }
 
-// candidates begins a row for each endpoint of the best available health class that may take the leg. If the request is
+// selectMembers selects the endpoints of the best available health class that may take the leg. If the request is
 // pinned or refers to a stored response, that is one.
-func (r *readers) candidates(d *decision, l fleet.Leg, t *conversation.Found, prompt *cache.Prompt) (a candidateSet,
-	err error,
-) {
-	if a.forced, err = r.namedMember(d, l); err != nil {
+func (r *readers) selectMembers(q *asked, seen *noticed, s *search, prompt *cache.Prompt) (a selection, err error) {
+	if a.members, a.forced, err = r.namedMember(q); err != nil {
 		return a, err
 	}
-	short := false
+	if a.forced != "" {
+		a.model = s.model
+	} else if r.shortlisted(q, s, prompt, &a) {
+		return a, nil
+	} else if a.members, a.settled, err = r.available(q, seen, s); err != nil {
+		return a, err
+	}
+	if !q.pool.Uniform() { // else all can
+		a.members, a.model = r.keepPossible(q, s, a.members, a.model)
+	}
+	if len(a.members) == 0 {
+		return a, r.noEndpoint(q, s, a.model)
+	}
 	if a.forced == "" {
-		short = r.shortlisted(d, l, t, prompt, &a)
-	}
-	if !short {
-		if err := r.selectMembers(d, l, t, a.forced); err != nil {
-			return a, err
-		}
-	}
-	rows := d.rowsOf(l, len(d.members))
-	for i := range rows {
-		r.begin(d, &rows[i].Endpoint, d.members[i])
-	}
-	// operators use pins: they reach endpoints with weight 0 and draining ones too
-	if w := &rows[0].Weight; a.forced == pick.ReasonPinned && *w <= 0 {
-		*w = 1
+		a.members = r.prefer(q, s.who, a.members)
 	}
 	return a, nil
 }
 
-// selectMembers selects, of all members or those that the request names (forced), the ones that take part.
-func (r *readers) selectMembers(d *decision, l fleet.Leg, t *conversation.Found, forced pick.Reason) error {
-	if forced == "" {
-		if err := r.available(d, l); err != nil {
-			return err
-		}
-	}
-	r.keepPossible(d, l)
-	if len(d.members) == 0 {
-		return r.noEndpoint(d, l)
-	}
-	if forced == "" {
-		r.prefer(d, t)
-	}
-	return nil
-}
-
 // namedMember selects the member that the request names, by a stored response or a pin, and says by which; "" for
 // neither.
-func (r *readers) namedMember(d *decision, l fleet.Leg) (by pick.Reason, err error) {
-	if name, ok := r.conversations.Holder(d.now, d.req.Tenant, d.req.Follows); ok {
-		m, found, err := r.holder(d, name)
+func (r *readers) namedMember(q *asked) (members []pool.Member, by pick.Reason, err error) {
+	if name, ok := r.conversations.Holder(q.now, q.req.Tenant, q.req.Follows); ok {
+		m, found, err := r.holder(q, name)
 		if err != nil {
-			return "", err
+			return nil, "", err
 		}
 		if found {
-			d.members = r.pools.Serving(m, d.members[:0], &d.others)
-			return pick.ReasonHolder, nil
+			q.members = r.pools.Serving(m, q.members[:0], &q.others)
+			return q.members, pick.ReasonHolder, nil
 		}
 	}
-	if d.req.Pin == "" {
-		return "", nil
+	if q.req.Pin == "" {
+		return nil, "", nil
 	}
-	m, err := r.pinned(d)
+	m, err := r.pinned(q)
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
-	d.members = r.pools.Serving(m, d.members[:0], &d.others)
-	return pick.ReasonPinned, nil
+	q.members = r.pools.Serving(m, q.members[:0], &q.others)
+	return q.members, pick.ReasonPinned, nil
 }
 
 // available selects the members of the best available health class that may take the leg, and of these those that are
-// not known to lack the request's path.
-func (r *readers) available(d *decision, l fleet.Leg) error {
-	r.settle(d, l)
-	r.bestMembers(d, l)
-	if len(d.members) == 0 {
-		return r.noEndpoint(d, l)
+// not known to lack the request's path. The model is settled also where there is none.
+func (r *readers) available(q *asked, seen *noticed, s *search) (members []pool.Member, is settled, err error) {
+	is = r.settle(q, s)
+	if members = r.bestMembers(q, seen, s, is.model); len(members) == 0 {
+		return nil, is, r.noEndpoint(q, s, is.model)
 	}
-	if lacking := r.endpoints.Absences(d.req.Path); lacking.Any() {
-		has := func(m pool.Member) bool { return !lacking.Has(d.now, m.Endpoint()) }
-		if d.req.Lacked && !slices.ContainsFunc(d.members, has) {
-			return r.noEndpoint(d, l)
+	if lacking := r.endpoints.Absences(q.req.Path); lacking.Any() {
+		has := func(m pool.Member) bool { return !lacking.Has(q.now, m.Endpoint()) }
+		if q.req.Lacked && !slices.ContainsFunc(members, has) {
+			return nil, is, r.noEndpoint(q, s, is.model)
 		}
-		d.keep(has)
+		members = keep(members, has)
 	}
-	return nil
+	return members, is, nil
 }
 
 // keepPossible keeps the members that can compute the request, and of an alias whose models divide it those with the
-// model that is settled: all that comes later sees one model. It may keep none for a leg whose model the other leg has
-// settled.
-func (r *readers) keepPossible(d *decision, l fleet.Leg) {
-	if d.pool.Uniform() { // it would keep all
-		return
+// model that is settled, or is settled here where the request names the endpoint: all that comes later sees one model.
+// It may keep none for a leg whose model the other leg has settled.
+func (r *readers) keepPossible(q *asked, s *search, members []pool.Member, model string) ([]pool.Member, string) {
+	// engines reject a request whose longest answer would exceed their context
+	tokens := q.size.Tokens + q.req.MaxTokens
+	if !q.pool.Divides() {
+		return keepContext(members, tokens), model
 	}
 	serves := func(model string) bool {
-		return slices.ContainsFunc(d.members, func(m pool.Member) bool { return m.Model() == model })
+		return slices.ContainsFunc(members, func(m pool.Member) bool { return m.Model() == model })
 	}
-	// engines reject a request whose longest answer would exceed their context
-	tokens := d.size.Tokens + d.req.MaxTokens
-	switch {
-	case !d.pool.Divides():
-		d.keepContext(tokens)
-		return
-	case d.settled(l) || serves(d.model):
-	default: // the request names the endpoint
-		d.keepContext(tokens)
-		if d.model = d.who.Entry.Model; !d.who.Known || !serves(d.model) {
-			d.model = r.pools.Drawn(d.pool.Name(), d.drawn(), serves)
+	if s.model == "" && !serves(model) { // the request names the endpoint
+		members = keepContext(members, tokens)
+		if model = q.who.Entry.Model; !q.who.Known || !serves(model) {
+			model = r.pools.Drawn(q.pool.Name(), q.drawn(), serves)
 		}
 	}
-	d.members = slices.DeleteFunc(d.members, func(m pool.Member) bool { return m.Model() != d.model })
-	d.keepContext(tokens)
+	members = slices.DeleteFunc(members, func(m pool.Member) bool { return m.Model() != model })
+	return keepContext(members, tokens), model
 }
 
 // settleModel settles the model of a request that may be split, by the endpoints that may answer it.
-func (r *readers) settleModel(d *decision) {
-	if !d.pool.Divides() {
-		return
+func (r *readers) settleModel(q *asked, seen *noticed, s *search) string {
+	if !q.pool.Divides() {
+		return ""
 	}
-	by, err := r.namedMember(d, fleet.LegUnsplit)
-	if err == nil && (by != "" || r.available(d, fleet.LegUnsplit) == nil) {
-		r.keepPossible(d, fleet.LegUnsplit)
+	members, by, err := r.namedMember(q)
+	is := settled{}
+	if err == nil && by == "" {
+		members, is, err = r.available(q, seen, s)
 	}
-}
-
-// prefer keeps the members at which the request does best, whatever the policy.
-func (r *readers) prefer(d *decision, t *conversation.Found) {
-	if r.health.Mutes() {
-		d.keep(func(m pool.Member) bool {
-			return !r.health.IsMute(d.now, m.Endpoint().Slot(), Line(d.req.Class, m.Model(), d.req.Path))
-		})
+	if err == nil {
+		_, is.model = r.keepPossible(q, s, members, is.model)
 	}
-	r.preferInMemory(d)
-	if d.pool.Uniform() {
-		return
-	}
-	if t.Known && t.Entry.Model != "" {
-		d.keep(func(m pool.Member) bool { return m.Model() == t.Entry.Model })
-	}
-	r.preferLoadedAdapter(d)
+	return is.model
 }
 
 // shortlisted selects a shortlist of a large pool's members, see package shortlist, and reports whether it did; a is
 // then complete. It leaves the rare cases to a look at all members: unlike members, paths that some endpoints lack,
 // kinds that may not take the request, and pools without a fit endpoint or in panic.
-func (r *readers) shortlisted(
-	d *decision,
-	l fleet.Leg,
-	t *conversation.Found,
-	prompt *cache.Prompt,
-	a *candidateSet,
-) bool {
-	p := d.pool
+func (r *readers) shortlisted(q *asked, s *search, prompt *cache.Prompt, a *selection) bool {
+	t := s.who
+	p := q.pool
 	if r.shortlists < 0 || p.Len() <= r.shortlists || p.Splits() || !p.Uniform() ||
-		r.endpoints.Absences(d.req.Path).Any() ||
+		r.endpoints.Absences(q.req.Path).Any() ||
 		!p.Shortlists() || r.health.Mutes() ||
-		d.req.Kinds != nil {
+		q.req.Kinds != nil {
 		return false
 	}
-	d.not = d.not[:0]
-	for _, names := range [...][]string{d.req.Tried, d.req.Exclude} {
+	q.not = q.not[:0]
+	for _, names := range [...][]string{q.req.Tried, q.req.Exclude} {
 		for _, name := range names {
 			if ep := r.endpoints.Named(name); ep.Exists() {
-				d.not = append(d.not, int32(ep.Slot()))
+				q.not = append(q.not, int32(ep.Slot()))
 			}
 		}
 	}
-	look := r.cache.Look(&d.text, prompt, p.Member(0).Model())
-	list := &d.list
+	look := r.cache.Look(&q.text, prompt, p.Member(0).Model())
+	list := &q.list
 	slots := p.Slots()
 	r.shortlist.Begin(list, slots, shortlist.Request{
-		Tokens: d.size.Tokens, Cached: look.Slots, Hash: placeHash(d.req, t.ID), Seed: d.req.Seed, Not: d.not,
+		Tokens: q.size.Tokens, Cached: look.Slots, Hash: placeHash(q.req, t.ID), Seed: q.req.Seed, Not: q.not,
 	})
 	census := health.Census{All: p.Len() - len(list.Unverified)}
 	for _, i := range list.Unverified {
 		ep := p.Member(int(i)).Endpoint()
-		rank := r.usable(d.now, ep, d.req.Caller)
+		rank := r.usable(q.now, ep, q.req.Caller)
 		if rank >= health.Unfit {
 			continue
 		}
-		if r.health.Count(d.now, ep.Slot(), rank, &census); rank == health.Fit {
+		if r.health.Count(q.now, ep.Slot(), rank, &census); rank == health.Fit {
 			list.Add(i)
 		}
 	}
 	if list.Count() <= r.shortlists || r.health.Panics(census) {
 		return false
 	}
-	d.named = d.named[:0]
+	q.named = q.named[:0]
 	for _, name := range [...]string{t.Entry.Endpoint, t.Hint, t.Parent} {
-		if ep := r.endpoints.Named(name); ep.Exists() && r.usable(d.now, ep, d.req.Caller) == health.Fit &&
-			!slices.Contains(d.not, int32(ep.Slot())) {
+		if ep := r.endpoints.Named(name); ep.Exists() && r.usable(q.now, ep, q.req.Caller) == health.Fit &&
+			!slices.Contains(q.not, int32(ep.Slot())) {
 			if i := slots.Index(int32(ep.Slot())); i >= 0 {
-				d.named = append(d.named, int32(i))
+				q.named = append(q.named, int32(i))
 			}
 		}
 	}
-	beyond := list.Close(d.named)
-	d.members = d.members[:0]
+	beyond := list.Close(q.named)
+	members := q.members[:0]
 	for _, i := range list.Rows {
-		if m := p.Member(int(i)); r.usable(d.now, m.Endpoint(), d.req.Caller) == health.Fit {
-			d.members = append(d.members, m)
+		if m := p.Member(int(i)); r.usable(q.now, m.Endpoint(), q.req.Caller) == health.Fit {
+			members = append(members, m)
 		}
 	}
-	if len(d.members) == 0 {
+	q.members = members
+	if len(members) == 0 {
 		return false
 	}
-	a.look, a.beyond = look, beyond
+	*a = selection{members: members, beyond: beyond, look: look}
 	return true
-}
-
-// begin begins a row with a member's endpoint, and what it and its engine's reports say of it.
-func (r *readers) begin(d *decision, e *pick.Endpoint, m pool.Member) {
-	ep := m.Endpoint()
-	at := ep.Slot()
-	e.Name, e.Key, e.Slot, e.Epoch = ep.Name(), ep.Key(), at, r.cache.Epoch(at)
-	e.Ramp = r.health.Ramp(d.now, at)
-	e.Weight = ep.Weight() * e.Ramp
-	e.Kind, e.Model, e.Adapter = ep.Kind(), m.Model(), m.Adapter()
-	e.CacheTokens, e.BlockTokens, e.Slots = ep.CacheTokens(), ep.BlockTokens(), ep.Places()
-	r.backlog.LoadInto(at, &e.Load)
-	r.reported(d.now, ep, e)
-}
-
-// reported fills in what the endpoint's engine says of its load.
-func (r *readers) reported(now time.Time, ep registry.Endpoint, e *pick.Endpoint) {
-	e.EngineRequests, e.KVUsage = -1, -1
-	if ep.HasLoad(now, r.staleAfter) {
-		l := ep.Load()
-		e.Load.EngineWaiting = max(0, l.Waiting)
-		e.KVUsage = max(-1, l.KVUsage)
-		if l.Running >= 0 && l.Waiting >= 0 {
-			e.EngineRequests = l.Running + l.Waiting
-		}
-	}
-}
-
-// keep drops the members for which ok is false, unless that would leave none.
-func (d *decision) keep(ok func(m pool.Member) bool) {
-	n := 0
-	for _, m := range d.members {
-		if ok(m) {
-			n++
-		}
-	}
-	if n == 0 || n == len(d.members) {
-		return
-	}
-	n = 0
-	for _, m := range d.members {
-		if ok(m) {
-			d.members[n] = m
-			n++
-		}
-	}
-	d.members = d.members[:n]
 }
 
 // usable ranks an endpoint's fitness for new traffic.
@@ -298,71 +224,78 @@ func (r *readers) rank(now time.Time, e registry.Endpoint, caller uint64, by hea
 
 // bestMembers selects the members of the best rank present. When too few members are left (see health.Panics),
 // ejections for failed requests are ignored.
-func (r *readers) bestMembers(d *decision, l fleet.Leg) {
-	if r.health.Panics(r.selectBest(d, l, health.ObeyEjections)) {
-		d.panicked |= 1 << l
-		r.selectBest(d, l, health.IgnoreEjections)
+func (r *readers) bestMembers(q *asked, seen *noticed, s *search, model string) []pool.Member {
+	members, census := r.selectBest(q, s, model, health.ObeyEjections)
+	if r.health.Panics(census) {
+		seen.panicked |= 1 << s.leg
+		members, _ = r.selectBest(q, s, model, health.IgnoreEjections)
 	}
+	return members
 }
 
 // selectBest does that, where ejections for failed requests may be ignored. It counts the members of the right role.
-func (r *readers) selectBest(d *decision, l fleet.Leg, by health.Ejections) (census health.Census) {
-	d.members = d.members[:0]
-	best, splits, without := health.Unfit, d.pool.Splits(), len(tried(d.req, l))+len(d.req.Exclude) > 0
-	slots, divides := d.pool.Slots(), d.pool.Divides() && d.model != ""
-	plain := !splits && !d.pool.Divides() && !without && d.req.Kinds == nil // fit is all that it takes
-	for i := range d.pool.Len() {
-		m := d.pool.Member(i)
+func (r *readers) selectBest(q *asked, s *search, model string, by health.Ejections) (
+	members []pool.Member,
+	census health.Census,
+) {
+	members = q.members[:0]
+	best, splits, without := health.Unfit, q.pool.Splits(), len(tried(q.req, s.leg))+len(q.req.Exclude) > 0
+	slots, divides := q.pool.Slots(), q.pool.Divides() && model != ""
+	plain := !splits && !q.pool.Divides() && !without && q.req.Kinds == nil // fit is all that it takes
+	for i := range q.pool.Len() {
+		m := q.pool.Member(i)
 		if plain && best == health.Fit && r.shortlist.Fit(slots.At(i)) {
 			census.All++
-			d.members = append(d.members, m)
+			members = append(members, m)
 			continue
 		}
-		if splits && !d.takes(m, l) || d.req.Kinds != nil && !d.fits(m.Endpoint()) || divides && !r.serves(d, m) {
+		if splits && !q.takes(m, s) || q.req.Kinds != nil && !q.fits(m.Endpoint()) ||
+			divides && !r.serves(q, m, model) {
 			continue
 		}
 		rank := health.Fit
 		if !r.shortlist.Fit(slots.At(i)) {
-			if rank = r.rank(d.now, m.Endpoint(), d.req.Caller, by); rank >= health.Unfit {
+			if rank = r.rank(q.now, m.Endpoint(), q.req.Caller, by); rank >= health.Unfit {
 				continue
 			}
 		}
-		r.health.Count(d.now, m.Endpoint().Slot(), rank, &census)
-		if rank > best || without && d.without(m.Endpoint().Name(), l) {
+		r.health.Count(q.now, m.Endpoint().Slot(), rank, &census)
+		if rank > best || without && q.without(m.Endpoint().Name(), s.leg) {
 			continue
 		}
 		if rank < best {
 			best = rank
-			d.members = d.members[:0]
+			members = members[:0]
 		}
-		d.members = r.pools.Serving(m, d.members, &d.others)
+		members = r.pools.Serving(m, members, &q.others)
 	}
-	return census
+	q.members = members
+	return members, census
 }
 
 // without reports whether an endpoint is not to take a leg: it has failed, or is excluded by the request.
-func (d *decision) without(name string, l fleet.Leg) bool {
-	return slices.Contains(tried(d.req, l), name) || slices.Contains(d.req.Exclude, name)
+func (q *asked) without(name string, l fleet.Leg) bool {
+	return slices.Contains(tried(q.req, l), name) || slices.Contains(q.req.Exclude, name)
 }
 
 // fits reports whether an endpoint is of a kind that may take the request.
-func (d *decision) fits(ep registry.Endpoint) bool {
-	return d.req.Kinds == nil || slices.Contains(d.req.Kinds, ep.Kind())
+func (q *asked) fits(ep registry.Endpoint) bool {
+	return q.req.Kinds == nil || slices.Contains(q.req.Kinds, ep.Kind())
 }
 
 // takes reports whether a member may be given a leg of the request. SGLang's servers serve their role only: in a
 // pool with such decoders whole requests go to endpoints of the role both.
-func (d *decision) takes(m pool.Member, l fleet.Leg) bool {
-	role, p := m.Role(), d.pool
+func (q *asked) takes(m pool.Member, s *search) bool {
+	role, p := m.Role(), q.pool
 	if !p.Splits() || !m.RoleOnly() {
-		return role.Takes(l)
+		return role.Takes(s.leg)
 	}
 	switch {
-	case l == fleet.LegPrefill:
+	case s.leg == fleet.LegPrefill:
 		return role == fleet.RolePrefill
-	case d.decodes:
+	case s.decodes:
 		return role == fleet.RoleDecode
-	case !d.req.Splits && !p.ServesWhole(): // the engine itself may reject it
+	case !q.req.Splits && !p.ServesWhole(): // the engine itself may reject it
 		return role == fleet.RoleDecode
 	default:
 		return role == fleet.RoleBoth
@@ -371,38 +304,38 @@ func (d *decision) takes(m pool.Member, l fleet.Leg) bool {
 
 // holder is the endpoint that holds a response, in any state but down: no other can answer for it. It is not found when
 // a new turn refers to a holder that left, since another engine may be able to answer.
-func (r *readers) holder(d *decision, name string) (m pool.Member, found bool, err error) {
-	for i := range d.pool.Len() {
-		m := d.pool.Member(i)
+func (r *readers) holder(q *asked, name string) (m pool.Member, found bool, err error) {
+	for i := range q.pool.Len() {
+		m := q.pool.Member(i)
 		if m.Endpoint().Name() != name {
 			continue
 		}
-		if s := r.health.State(d.now, m.Endpoint().Slot()); s == fleet.StateDown || slices.Contains(d.req.Tried, name) {
+		if s := r.health.State(q.now, m.Endpoint().Slot()); s == fleet.StateDown || slices.Contains(q.req.Tried, name) {
 			break
 		}
 		return m, true, nil
 	}
-	if d.req.Class == fleet.Turn {
+	if q.req.Class == fleet.Turn {
 		return m, false, nil
 	}
 	return m, false, &NoEndpointError{
-		Pool:       d.pool.Name(),
+		Pool:       q.pool.Name(),
 		Why:        fmt.Sprintf("%s holds the response and is down or has left", name),
 		RetryAfter: time.Second,
 	}
 }
 
 // pinned is the endpoint that the request is pinned to.
-func (r *readers) pinned(d *decision) (pool.Member, error) {
-	req := d.req
+func (r *readers) pinned(q *asked) (pool.Member, error) {
+	req := q.req
 	ep := r.endpoints.Named(req.Pin)
 	if !ep.Exists() || ep.Gone() {
 		return pool.Member{}, &PinError{req.Pin, "there is no such endpoint"}
 	}
-	if m, ok := d.pool.MemberAt(ep); ok {
-		if s := r.health.State(d.now, ep.Slot()); s == fleet.StateDown || slices.Contains(req.Tried, req.Pin) {
+	if m, ok := q.pool.MemberAt(ep); ok {
+		if s := r.health.State(q.now, ep.Slot()); s == fleet.StateDown || slices.Contains(req.Tried, req.Pin) {
 			return m, &NoEndpointError{
-				Pool:       d.pool.Name(),
+				Pool:       q.pool.Name(),
 				Why:        fmt.Sprintf("%s is %s and the request is pinned to it", req.Pin, s),
 				RetryAfter: time.Second,
 			}
@@ -410,174 +343,4 @@ func (r *readers) pinned(d *decision) (pool.Member, error) {
 		return m, nil
 	}
 	return pool.Member{}, &PinError{req.Pin, fmt.Sprintf("it does not serve the model %q", req.Model)}
-}
-
-// keepContext drops endpoints whose context the prompt exceeds. If none has room, those with the largest context stay,
-// since the size is an estimate and the engine can reject the request.
-func (d *decision) keepContext(tokens int) {
-	longest, tight := 0, false
-	for _, m := range d.members {
-		longest = max(longest, m.Context())
-		tight = tight || m.Context() > 0 && m.Context() <= tokens
-	}
-	if !tight {
-		return
-	}
-	need := min(tokens+1, longest)
-	d.keep(func(m pool.Member) bool { return m.Context() == 0 || m.Context() >= need })
-}
-
-// preferInMemory prefers endpoints that have the model in memory, as long as a request waits at the least loaded of
-// them no longer than one that has the model loaded elsewhere.
-func (r *readers) preferInMemory(d *decision) {
-	if !r.endpoints.LoadOnDemand() {
-		return
-	}
-	cold := func(m pool.Member) bool { return m.Endpoint().Cold(d.now, r.staleAfter, m.Model(), d.req.Window) }
-	if !slices.ContainsFunc(d.members, cold) {
-		return
-	}
-	least := [2]float64{-1, -1} // wait in ms at the best endpoint with and without the model in memory
-	for _, m := range d.members {
-		ep, side := m.Endpoint(), 0
-		load := r.backlog.Load(ep.Slot())
-		wait := float64(load.PrefillTokens) * r.speed.MsPerToken(ep.Slot())
-		// answers are computed together
-		wait += float64(load.DecodeTokens) / float64(max(load.Working(), 1)) * r.speed.MsPerAnswer(ep.Slot())
-		if cold(m) {
-			side, wait = 1, wait+float64(ep.Loading().Milliseconds())
-		}
-		if least[side] < 0 || wait < least[side] {
-			least[side] = wait
-		}
-	}
-	switch {
-	case least[0] < 0:
-		r.displaceOldest(d)
-	case least[0] <= least[1]:
-		d.keep(func(m pool.Member) bool { return !cold(m) })
-	}
-}
-
-// displaceOldest keeps the endpoints at which a request that loads its model anew, with another context, takes the
-// least from others: those that were longest not asked for the context that they have. So requests for two contexts
-// part.
-func (r *readers) displaceOldest(d *decision) {
-	oldest := d.now
-	for _, m := range d.members {
-		if at := m.Endpoint().Displaces(m.Model(), d.req.Window); at.Before(oldest) {
-			oldest = at
-		}
-	}
-	d.keep(func(m pool.Member) bool { return !m.Endpoint().Displaces(m.Model(), d.req.Window).After(oldest) })
-}
-
-// preferLoadedAdapter prefers, for a LoRA adapter, endpoints whose engine lists it to those declared to serve it, and
-// among them those that have it loaded, as long as the least loaded of these has at most twice the work of the least
-// loaded other plus 4,096 tokens, about half a second of prefill.
-func (r *readers) preferLoadedAdapter(d *decision) {
-	if !slices.ContainsFunc(d.members, pool.Member.Adapter) {
-		return
-	}
-	adapters := make([]string, 0, 4) // of an alias there may be several, and other models
-	for _, m := range d.members {
-		if m.Adapter() && !slices.Contains(adapters, m.Model()) {
-			adapters = append(adapters, m.Model())
-		}
-	}
-	d.keep(func(m pool.Member) bool { return !m.Stated() || !slices.Contains(adapters, m.Model()) })
-	resident := func(m pool.Member) bool {
-		if !m.Adapter() {
-			return true
-		}
-		return m.Endpoint().HasLoad(d.now, r.staleAfter) && slices.Contains(m.Endpoint().Load().Adapters, m.Model())
-	}
-	least := [2]int64{-1, -1} // work of the least loaded endpoint without and with the adapter
-	for _, m := range d.members {
-		side := 0
-		if resident(m) {
-			side = 1
-		}
-		load := r.backlog.Load(m.Endpoint().Slot())
-		if w := load.Work(); least[side] < 0 || w < least[side] {
-			least[side] = w
-		}
-	}
-	if least[0] >= 0 && least[1] >= 0 && least[1] <= 2*least[0]+4096 {
-		d.keep(resident)
-	}
-}
-
-// noEndpoint returns the error that says why no endpoint can take the request.
-func (r *readers) noEndpoint(d *decision, l fleet.Leg) error {
-	p := d.pool
-	e := &NoEndpointError{Pool: p.Name(), RetryAfter: time.Second}
-	if p.Name() == pool.Any && d.req.Model != "" {
-		e.Pool = d.req.Model // the client's word
-	}
-	if p.Len() == 0 {
-		e.Why = "no endpoint is declared"
-		return e
-	}
-	never := true // will an endpoint fit
-	for i := range p.Len() {
-		ep := p.Member(i).Endpoint()
-		never = never && ep.Kind() != fleet.KindUnknown && !d.fits(ep)
-	}
-	if never {
-		return &KindError{Pool: e.Pool, Kinds: d.req.Kinds}
-	}
-	const most = 5
-	var why []string
-	for i := range p.Len() {
-		m := p.Member(i)
-		serves := func(m pool.Member) bool { return m.Model() == d.model }
-		switch ep := m.Endpoint(); {
-		case !d.takes(m, l):
-		case d.model != "" && !slices.ContainsFunc(r.pools.Serving(m, nil, &d.others), serves):
-			why = append(why, ep.Name()+" does not serve "+d.model)
-		default:
-			why = append(why, r.unavailableReason(d.now, ep, d.req, l))
-		}
-	}
-	if len(why) == 0 {
-		e.Why = "all of its endpoints only compute prompts (role prefill)"
-		if l == fleet.LegPrefill {
-			e.Why = "none of its endpoints computes prompts for others (role prefill or both)"
-		} else if p.SplitsAlways() {
-			e.Why = "none of its endpoints serves whole requests (SGLang's decode servers do not, role both would)"
-		}
-		return e
-	}
-	if n := len(why); n > most {
-		why = append(why[:most], fmt.Sprintf("and %d more", n-most))
-	}
-	e.Why = listed(why)
-	return e
-}
-
-func (r *readers) unavailableReason(now time.Time, e registry.Endpoint, req *fleet.Request, l fleet.Leg) string {
-	name := e.Name()
-	why, asleep := e.Asleep()
-	switch s := r.health.State(now, e.Slot()); {
-	case slices.Contains(tried(req, l), name):
-		return name + " was tried and failed (" + r.health.Cause(e.Slot()) + ")"
-	case slices.Contains(req.Exclude, name):
-		return name + " is excluded by the request"
-	case req.Kinds != nil && !slices.Contains(req.Kinds, e.Kind()):
-		return name + " is " + cmp.Or(
-			string(e.Kind()),
-			"of a kind that is not known yet",
-		) + ", which may not take the request"
-	case asleep:
-		return name + " is " + why
-	case e.Draining():
-		return name + " is draining"
-	case e.Weight() <= 0:
-		return name + " has weight 0"
-	case s == fleet.StateDown && e.Detail() != "":
-		return name + " is down (" + e.Detail() + ")"
-	default:
-		return name + " is " + string(s)
-	}
 }

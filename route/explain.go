@@ -80,12 +80,12 @@ func reckoned(req *fleet.Request, v *pick.View, index int, s *cost.Scope) float6
 
 // explain records the candidates of a decision, in the reservation's own memory, which is reused.
 // scored means that the policy has filled in the terms.
-func (r *Router) explain(d *decision, p *placement, f *reservation, scored bool) {
+func (r *Router) explain(q *asked, p *placement, f *reservation, scored bool) {
 	if !r.cfg.Explain {
 		return
 	}
-	req, v, t, chosen, scope := d.req, p.view, p.who, p.choice.Index, p.scope
-	f.explanation.miss = r.expectMiss(d, p, f)
+	req, v, t, chosen, scope := q.req, p.view, p.who, p.choice.Index, p.scope
+	f.explanation.miss = r.expectMiss(q, p, f)
 	if scored {
 		scope = cost.ForChoice(v)
 	}
@@ -132,16 +132,16 @@ func (r *Router) explain(d *decision, p *placement, f *reservation, scored bool)
 }
 
 // expectMiss says what the request that was just reserved is expected to miss.
-func (r *Router) expectMiss(d *decision, p *placement, f *reservation) miss.Expected {
+func (r *Router) expectMiss(q *asked, p *placement, f *reservation) miss.Expected {
 	v, last := p.view, &p.who.Entry
-	of := miss.Placed{Request: d.req, Size: d.size, View: v, Chosen: &v.Candidates[p.choice.Index]}
+	of := miss.Placed{Request: q.req, Size: q.size, View: v, Chosen: p.row()}
 	if p.who.Known && last.Prompt > 0 {
 		held := 0
 		if v.Home >= 0 {
 			held = v.Candidates[v.Home].Blocks
 		}
-		of.Last, of.Differs = last, d.text.Differs(last.Bytes, last.Marks, held)
-		of.Work = int(float64(r.cache.Reader().Work(f.index, last.Flow)) * d.pool.TokensPerByte())
+		of.Last, of.Differs = last, q.text.Differs(last.Bytes, last.Marks, held)
+		of.Work = int(float64(r.cache.Reader().Work(f.index, last.Flow)) * q.pool.TokensPerByte())
 	}
 	return r.misses.Expect(&of)
 }

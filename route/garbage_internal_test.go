@@ -45,9 +45,11 @@ func spoil(s *scratch) {
 	}
 	fillAll(s.cached, held)
 	fillAll(s.members, pool.Member{})
-	s.who, s.whoFill = conversation.Found{ID: "junk", Known: true}, conversation.Found{ID: "junk", Known: true}
-	for _, v := range []*pick.View{&s.prefill, &s.whole, &s.decode, &s.arrived} {
-		*v = pick.View{
+	for i := range s.found {
+		s.found[i] = conversation.Found{ID: "junk", Known: true}
+	}
+	for i := range s.views {
+		s.views[i] = pick.View{
 			Home: 77, Parent: 78, Known: 1 << 40, Missed: 9, Watched: -3, FirstTurn: true,
 			Repeats: true, PromptTokens: -5,
 		}
@@ -95,7 +97,7 @@ func TestNothingOfADecisionSurvives(t *testing.T) {
 			if i%11 == 0 {
 				req.Model = "unknown"
 			}
-			spoil(spoilt.scratch.scratch)
+			spoil(spoilt.scratch)
 			other := req
 			want, wantErr := clean.Decide(now, &req)
 			got, gotErr := spoilt.Decide(now, &other)
@@ -104,11 +106,15 @@ func TestNothingOfADecisionSurvives(t *testing.T) {
 				t.Fatalf("%s, request %d:\n%+v %+v %v, with spoilt memory\n%+v %+v %v",
 					when, i, want.Decision, want.Prefill, wantErr, got.Decision, got.Prefill, gotErr)
 			}
-			for _, v := range [][2]*pick.View{
-				{clean.scratch.answer.view, spoilt.scratch.answer.view},
-				{clean.scratch.compute.view, spoilt.scratch.compute.view},
-			} {
-				if wantErr == nil && v[0] != nil && !reflect.DeepEqual(v[0].Candidates, v[1].Candidates) {
+			views := [][2]*pick.View{{want.View, got.View}}
+			if want.Split() {
+				views = views[:0]
+				for _, l := range []fleet.Leg{fleet.LegPrefill, fleet.LegDecode} {
+					views = append(views, [2]*pick.View{&clean.scratch.views[l], &spoilt.scratch.views[l]})
+				}
+			}
+			for _, v := range views {
+				if wantErr == nil && !reflect.DeepEqual(v[0].Candidates, v[1].Candidates) {
 					t.Fatalf("%s, request %d: rows\n%+v, with spoilt memory\n%+v",
 						when, i, v[0].Candidates, v[1].Candidates)
 				}

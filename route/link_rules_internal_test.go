@@ -266,8 +266,8 @@ func TestDecodeLegIsChargedForTheLink(t *testing.T) {
 		d := w.decide(2000) // the views recorded are this one's
 		w.Observe(w.now, Finished{Lease: d.Prefill.Lease})
 		w.Observe(w.now, Finished{Lease: d.Lease, Outcome: fleet.ClientGone})
-		w.readers.fillDecode(&w.scratch, 210)
-		answers := &w.scratch.decode
+		q := asked{now: w.now, scratch: w.scratch}
+		answers := w.readers.fillDecode(&q, &q.views[fleet.LegUnsplit], 210)
 		if len(answers.Candidates) != 1 || answers.Candidates[0].Name != "d" {
 			t.Fatalf("%d candidates to answer", len(answers.Candidates))
 		}

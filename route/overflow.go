@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/internal/admission"
 	"github.com/warmpath/warmpath/route/internal/health"
 	"github.com/warmpath/warmpath/route/internal/pool"
 )
@@ -36,6 +37,13 @@ type PassedOver struct {
 	WaitMs float64 // of PassedFull: how long a new prompt waits at its best engine
 }
 
+// settled is the model that the rows of a leg have, of an alias whose models divide its requests, and if they are in
+// order those before it, which were passed over.
+type settled struct {
+	model  string
+	passed []PassedOver
+}
+
 // option is one of an alias's models for a request.
 type option struct {
 	rank    health.Rank // the best of its engines, but those at which the request failed
@@ -45,38 +53,36 @@ type option struct {
 	tried, short, lacks bool // some of its engines are left out for this
 }
 
-// settle settles which of an alias's models the request gets, if they divide or are in order; none where no engine of
-// any can be used.
-func (r *readers) settle(d *decision, l fleet.Leg) {
-	if !d.pool.Divides() || d.settled(l) {
-		return
+// settle settles which of an alias's models the request gets, if they divide or are in order, and which it passes over
+// for that; none where no engine of any can be used.
+func (r *readers) settle(q *asked, s *search) (is settled) {
+	if !q.pool.Divides() || s.model != "" {
+		return settled{model: s.model}
 	}
-	d.model, d.passed = "", nil
-	models, bounds := r.pools.AliasOf(d.pool.Name()), r.pools.Overflow(d.pool.Name())
-	r.lookAtModels(d, l, models, bounds != nil)
+	models, bounds := r.pools.AliasOf(q.pool.Name()), r.pools.Overflow(q.pool.Name())
+	options := r.optionsFor(q, s, models, bounds)
 	best := health.Unfit
-	for i := range d.options {
-		best = min(best, d.options[i].rank)
+	for i := range options {
+		best = min(best, options[i].rank)
 	}
-	if i := slices.Index(models, d.who.Entry.Model); d.who.Known && i >= 0 && !d.retriesFirst(l) &&
-		d.options[i].stays(best) {
-		d.model = models[i]
-		return
+	if i := slices.Index(models, q.who.Entry.Model); q.who.Known && i >= 0 && !q.retriesFirst(s.leg) &&
+		options[i].stays(best) {
+		return settled{model: models[i]}
 	}
 	if best == health.Unfit {
-		return
+		return is
 	}
 	if bounds == nil {
-		d.model = r.pools.Drawn(d.pool.Name(), d.drawn(), func(model string) bool {
-			return d.options[slices.Index(models, model)].rank == best
+		is.model = r.pools.Drawn(q.pool.Name(), q.drawn(), func(model string) bool {
+			return options[slices.Index(models, model)].rank == best
 		})
-		return
+		return is
 	}
 	at := -1
-	for i := range d.options {
-		o := &d.options[i]
-		if d.holdMs != nil {
-			o.waitMs = max(o.waitMs, d.holdMs[i])
+	for i := range options {
+		o := &options[i]
+		if s.holdMs != nil {
+			o.waitMs = max(o.waitMs, s.holdMs[i])
 		}
 		full := bounds[i] > 0 && o.waitMs > float64(bounds[i])/float64(time.Millisecond)
 		if o.rank == best && at < 0 {
@@ -87,80 +93,68 @@ func (r *readers) settle(d *decision, l fleet.Leg) {
 			break
 		}
 	}
-	d.model = models[at]
 	for i := range at {
-		d.passed = append(d.passed, d.options[i].passed(models[i], best))
+		is.passed = append(is.passed, options[i].passed(models[i], best))
 	}
+	is.model = models[at]
+	return is
 }
 
-// overflowsHold reports whether a request that admission would hold may get another model instead, since it would be
-// held for longer than the alias says. Then it is to be placed anew. A conversation keeps its model.
-func (r *readers) overflowsHold(d *decision) bool {
-	bounds := r.pools.Overflow(d.pool.Name())
-	if bounds == nil || d.who.Known && d.who.Entry.Model == d.model {
-		return false
+// overflowsHold reports whether a request with a model that admission would hold may get another one instead, since it
+// would be held for longer than the alias says. Then the search is to be made anew, with those holds. A conversation
+// keeps its model.
+func (r *readers) overflowsHold(q *asked, s *search, model string, hold *admission.Turn) (holds []float64, again bool) {
+	bounds := r.pools.Overflow(q.pool.Name())
+	if bounds == nil || q.who.Known && q.who.Entry.Model == model {
+		return nil, false
 	}
-	at, longest := slices.Index(r.pools.AliasOf(d.pool.Name()), d.model), r.admission.MaxHold(&d.turn)
-	if bounds[at] == 0 || longest <= bounds[at] {
-		return false
+	at, longest := slices.Index(r.pools.AliasOf(q.pool.Name()), model), r.admission.MaxHold(hold)
+	if bounds[at] == 0 || longest <= bounds[at] || s.holdMs != nil && s.holdMs[at] > 0 {
+		return nil, false
 	}
-	if d.holdMs == nil {
-		d.holdMs = make([]float64, len(bounds))
-	}
-	asked := d.holdMs[at] > 0
-	d.holdMs[at] = float64(longest) / float64(time.Millisecond)
-	return !asked
-}
-
-// settled reports whether the model is that of the other leg.
-func (d *decision) settled(l fleet.Leg) bool {
-	return d.model != "" && (l == fleet.LegPrefill || d.req.Leg != fleet.LegUnsplit)
+	holds = make([]float64, len(bounds))
+	copy(holds, s.holdMs)
+	holds[at] = float64(longest) / float64(time.Millisecond)
+	return holds, true
 }
 
 // retriesFirst reports whether the request failed and is its conversation's first, which has no cache yet.
-func (d *decision) retriesFirst(l fleet.Leg) bool {
-	return d.who.Entry.Turns == 1 && len(tried(d.req, l)) > 0
+func (q *asked) retriesFirst(l fleet.Leg) bool {
+	return q.who.Entry.Turns == 1 && len(tried(q.req, l)) > 0
 }
 
-// drawn is the number by which the request's conversation draws a model.
-func (d *decision) drawn() uint64 {
-	if d.who.ID != "" {
-		return placeHash(d.req, d.who.ID)
+// optionsFor looks at the engines of each model, and at how long a new prompt waits there if the models are in order,
+// so that there are bounds.
+func (r *readers) optionsFor(q *asked, s *search, models []string, bounds []time.Duration) []option {
+	q.options = slices.Grow(q.options[:0], len(models))[:len(models)]
+	for i := range q.options {
+		q.options[i] = option{rank: health.Unfit}
 	}
-	return d.req.Seed
-}
-
-// lookAtModels looks at the engines of each model, and if waits at how long a new prompt waits there.
-func (r *readers) lookAtModels(d *decision, l fleet.Leg, models []string, waits bool) {
-	d.options = slices.Grow(d.options[:0], len(models))[:len(models)]
-	for i := range d.options {
-		d.options[i] = option{rank: health.Unfit}
-	}
-	lacking, tokens := r.endpoints.Absences(d.req.Path), d.size.Tokens+d.req.MaxTokens
-	for i := range d.pool.Len() {
-		m := d.pool.Member(i)
+	lacking, tokens := r.endpoints.Absences(q.req.Path), q.size.Tokens+q.req.MaxTokens
+	for i := range q.pool.Len() {
+		m := q.pool.Member(i)
 		ep := m.Endpoint()
-		if d.pool.Splits() && !d.takes(m, l) || !d.fits(ep) || slices.Contains(d.req.Exclude, ep.Name()) {
+		if q.pool.Splits() && !q.takes(m, s) || !q.fits(ep) || slices.Contains(q.req.Exclude, ep.Name()) {
 			continue
 		}
-		rank, waitMs := r.usable(d.now, ep, d.req.Caller), -1.0
-		failed := slices.Contains(tried(d.req, l), ep.Name())
-		d.serving = r.pools.Serving(m, d.serving[:0], &d.servingOthers)
-		for _, as := range d.serving {
-			o := &d.options[max(0, slices.Index(models, as.Model()))]
+		rank, waitMs := r.usable(q.now, ep, q.req.Caller), -1.0
+		failed := slices.Contains(tried(q.req, s.leg), ep.Name())
+		q.serving = r.pools.Serving(m, q.serving[:0], &q.servingOthers)
+		for _, as := range q.serving {
+			o := &q.options[max(0, slices.Index(models, as.Model()))]
 			switch {
 			case failed:
-				o.tried, o.refused = true, o.refused || slices.Contains(d.req.Refused, ep.Name())
+				o.tried, o.refused = true, o.refused || slices.Contains(q.req.Refused, ep.Name())
 			case rank == health.Unfit:
-			case lacking.Any() && lacking.Has(d.now, ep):
+			case lacking.Any() && lacking.Has(q.now, ep):
 				o.lacks = true
 			case as.Context() > 0 && as.Context() <= tokens:
 				o.short = true
 			case rank <= o.rank:
-				if waits && waitMs < 0 {
+				if bounds != nil && waitMs < 0 {
 					e := pick.Endpoint{Slot: ep.Slot()}
-					r.reported(d.now, ep, &e)
-					waitMs = r.backlog.Use(d.now, &e, r.speed).WaitMs
+					r.reported(q.now, ep, &e)
+					waitMs = r.backlog.Use(q.now, &e, r.speed).WaitMs
 				}
 				if rank < o.rank || waitMs < o.waitMs {
 					o.waitMs = waitMs
@@ -169,6 +163,7 @@ func (r *readers) lookAtModels(d *decision, l fleet.Leg, models []string, waits 
 			}
 		}
 	}
+	return q.options
 }
 
 // stays reports whether a conversation keeps the model: an engine with it can be used, or has refused this request.
@@ -197,11 +192,11 @@ func (o *option) passed(model string, best health.Rank) PassedOver {
 	return p
 }
 
-// serves reports whether a member's engine may be asked for the model that is settled.
-func (r *readers) serves(d *decision, m pool.Member) bool {
-	if m.Model() == d.model {
+// serves reports whether a member's engine may be asked for a model.
+func (r *readers) serves(q *asked, m pool.Member, model string) bool {
+	if m.Model() == model {
 		return true
 	}
-	d.serving = r.pools.Serving(m, d.serving[:0], &d.servingOthers)
-	return slices.ContainsFunc(d.serving, func(m pool.Member) bool { return m.Model() == d.model })
+	q.serving = r.pools.Serving(m, q.serving[:0], &q.servingOthers)
+	return slices.ContainsFunc(q.serving, func(m pool.Member) bool { return m.Model() == model })
 }

@@ -102,16 +102,17 @@ type replicas struct {
 func (r *Router) Queued() int { return r.backlog.Reader().Queued() }
 
 // tellPlaced adds the news of a placed leg.
-func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f *reservation) {
+func (r *Router) tellPlaced(q *asked, of *placement, f *reservation, said *conversation.Announcement) {
+	v, t := of.view, of.who
 	p := &r.replicas.placed[len(r.replicas.news)]
 	r.describePlaced(p, f)
 	p.FirstTurn, p.Uncounted, p.Repeats = v.FirstTurn, !counts(v, f.decision.Reason), t.Repeats
-	p.Again, p.Conversation = f.retry, d.announcement
-	if d.req.Content != nil {
-		p.TextBytes = d.req.Content.Bytes
+	p.Again, p.Conversation = f.retry, *said
+	if q.req.Content != nil {
+		p.TextBytes = q.req.Content.Bytes
 	}
 	if v.Leg == fleet.LegPrefill {
-		p.Conversation = conversation.AnnounceSide(d.scope(v.Leg), t)
+		p.Conversation = conversation.AnnounceSide(q.scope(v.Leg), t)
 	}
 	r.replicas.news = append(r.replicas.news, News{Kind: NewsPlaced, Lease: f.decision.Lease, Placed: p})
 }

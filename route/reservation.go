@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/backlog"
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/conversation"
@@ -49,17 +48,16 @@ type reservation struct {
 
 // reserve takes a lease and records the placement in the rooms: health, backlog, arrivals, cache.
 func (r *Router) reserve(
-	d *decision,
-	v *pick.View,
-	t *conversation.Found,
+	q *asked,
+	p *placement,
 	ep registry.Endpoint,
+	readyMs float64,
 	made *Decision,
-	index int,
 ) *reservation {
-	now, req, c := d.now, d.req, &v.Candidates[index]
+	now, req, v, c := q.now, q.req, p.view, p.row()
 	f := r.newReservation()
 	r.open++
-	f.ep, f.pool, f.class, f.routed = ep, d.pool, req.Class, now
+	f.ep, f.pool, f.class, f.routed = ep, q.pool, req.Class, now
 	f.request, f.tenant, f.session, f.caller = req.ID, req.Tenant, made.Session, req.Caller
 	f.path, f.decision.Model = req.Path, made.Model
 	f.promptBytes, f.exactTokens, f.window = req.PromptBytes, req.PromptTokens, req.Window
@@ -75,8 +73,8 @@ func (r *Router) reserve(
 		Slot: ep.Slot(), Class: req.Class, Leg: made.Leg, Stream: req.Stream || made.Leg == fleet.LegPrefill,
 		PromptTokens: made.PromptTokens, CachedTokens: made.CachedTokens, OutputTokens: v.OutputTokens,
 		FarTokens: c.Far, FetchTokens: int(c.Fetching(c.Far)), MaxTokens: req.MaxTokens,
-		WaitMs: c.WaitMs - c.Link.WaitMs, MsPerToken: v.PerToken(c), TTFTMs: made.TTFTMs, ReadyMs: d.ready,
-		SharedTokens: v.Shared(c), MayQueue: mayQueue(req, made.Leg, ep, f.trial), Asker: d.asker,
+		WaitMs: c.WaitMs - c.Link.WaitMs, MsPerToken: v.PerToken(c), TTFTMs: made.TTFTMs, ReadyMs: readyMs,
+		SharedTokens: v.Shared(c), MayQueue: mayQueue(req, made.Leg, ep, f.trial), Asker: q.asker,
 		Origin: r.replicas.self, Seq: r.replicas.seq,
 	}, rates)
 	made.Queued, made.AtLimit, made.Greedy = job.Queued, job.AtLimit, job.Greedy
@@ -92,8 +90,8 @@ func (r *Router) reserve(
 		r.arrivals.Turn(now, ep.Slot())
 	}
 	r.describeShort(now, ep)
-	prompt := r.readers.prompt(d, v.Leg, t)
-	r.cache.Open(f.index, v, index, &d.text, &prompt)
+	prompt := r.readers.prompt(q, v.Leg, p.who)
+	r.cache.Open(f.index, v, p.choice.Index, &q.text, &prompt)
 	made.Lease = fleet.Lease(f.generation)<<32 | fleet.Lease(f.index)
 	f.decision = *made
 	return f
@@ -141,36 +139,27 @@ func mayQueue(req *fleet.Request, leg fleet.Leg, ep registry.Endpoint, trial boo
 		req.Pin == "" && len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && !ep.IsSlot()
 }
 
-// asker is what the queue needs to know about the request's owner.
-func asker(req *fleet.Request, replicas bool) backlog.Asker {
-	who := backlog.Asker{Tenant: req.Tenant, QueueClass: req.QueueClass}
-	if replicas { // other routers are not told names
-		who.Tenant = tenantMark(tenantHash(req.Tenant))
-	}
-	return who
-}
-
 // queueFull is the error of a request that would have to be queued when the queue is full, else nil.
-func (r *readers) queueFull(d *decision) error {
-	full, own, waiting := r.backlog.Full(d.asker, r.othersHeld(d))
+func (r *readers) queueFull(q *asked, c *chosen) error {
+	full, own, waiting := r.backlog.Full(q.asker, r.othersHeld(q))
 	if !full {
 		return nil
 	}
-	for _, p := range [...]*placement{&d.compute, &d.answer} {
+	for _, p := range [...]*placement{&c.compute, &c.answer} {
 		if p.view == nil {
 			continue
 		}
-		c := &p.view.Candidates[p.choice.Index]
-		ep := r.endpoints.At(c.Slot)
+		row := p.row()
+		ep := r.endpoints.At(row.Slot)
 		w := backlog.Work{
-			Slot: c.Slot, Class: d.req.Class, Leg: p.view.Leg, PromptTokens: p.view.PromptTokens,
-			CachedTokens: c.CachedTokens,
-			MayQueue:     mayQueue(d.req, p.view.Leg, ep, r.health.Tests(ep.Slot())), Asker: d.asker,
+			Slot: row.Slot, Class: q.req.Class, Leg: p.view.Leg, PromptTokens: p.view.PromptTokens,
+			CachedTokens: row.CachedTokens,
+			MayQueue:     mayQueue(q.req, p.view.Leg, ep, r.health.Tests(ep.Slot())), Asker: q.asker,
 		}
-		if r.backlog.WouldQueue(d.now, w, r.speed) {
+		if r.backlog.WouldQueue(q.now, w, r.speed) {
 			return &QueueFullError{
-				Pool: d.pool.Name(), Tenant: own, Waiting: waiting,
-				RetryAfter: retryAfter(time.Duration(c.WaitMs * 1e6)),
+				Pool: q.pool.Name(), Tenant: own, Waiting: waiting,
+				RetryAfter: retryAfter(time.Duration(row.WaitMs * 1e6)),
 			}
 		}
 	}

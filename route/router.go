@@ -1,11 +1,14 @@
 // Package route decides where requests go. A Router gets the time, the requests and the events, and returns decisions.
 //
-// It owns the order of steps: which endpoints may take a request (candidates.go), who fills in what is known of them
-// (decide.go), and what each event changes in which order (observe.go; reservation.go for requests, endpoints.go for
-// endpoints that come, move and go, replicas.go for what other routers tell). It owns the leases. Everything else
-// belongs to the packages below it, the rooms, one kind of state each. It promises that only the last step of a
-// decision writes, and that each lease ends once. It does no I/O, reads no clock and stores no text: the live router
-// and the simulator run the same code.
+// It owns the order of steps, and the leases. A decision (decide.go) goes through them as values, each of which the
+// next step needs: what is asked (asked.go), the endpoints that may take it (candidates.go; overflow.go for an alias
+// with several models, prefer.go, unavailable.go where there are none), a row of what the rooms know of each (rows.go),
+// and which of them get it, whole or in two legs (legs.go), or that it is held (admission.go). The last step alone
+// writes: reservation.go and binding.go. What each event changes in which order is in observe.go, with endpoints.go for
+// endpoints that come, move and go, and replicas.go for what other routers tell.
+//
+// Everything else belongs to the packages below it, the rooms, one kind of state each. A lease ends once. Package route
+// does no I/O, reads no clock and stores no text: the live router and the simulator run the same code.
 package route
 
 import (
@@ -17,7 +20,6 @@ import (
 	"github.com/warmpath/warmpath/route/internal/admission"
 	"github.com/warmpath/warmpath/route/internal/arrivals"
 	"github.com/warmpath/warmpath/route/internal/backlog"
-	"github.com/warmpath/warmpath/route/internal/blocks"
 	"github.com/warmpath/warmpath/route/internal/budget"
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/conversation"
@@ -54,7 +56,7 @@ type Router struct {
 	shortlist     shortlist.Table
 	admission     *admission.Table
 
-	scratch decision // memory of the next decision
+	scratch *scratch // memory of the next decision
 	ended   Ended    // result of the latest Finished, valid until the next one
 
 	dispatched       []backlog.Dispatched // scratch, see dispatch
@@ -116,7 +118,7 @@ func New(c Config) *Router {
 		replicas:  replicas{peers: map[uint64]*peer{}, leases: map[peerLease]uint32{}, pools: map[uint64]string{}},
 	}
 	r.conversations = conversation.New(c.conversations(), r.forgetIdle)
-	r.scratch.scratch = &scratch{chance: [...]chance{newChance(), newChance()}}
+	r.scratch = &scratch{chance: [...]chance{newChance(), newChance()}}
 	r.derive(&c)
 	return r
 }
@@ -169,14 +171,6 @@ func (r *Router) derive(c *Config) {
 	for i := range pools.Some {
 		add(&pools.Some[i].Rules)
 	}
-}
-
-// placeHash is the hash by which a request without a home is placed.
-func placeHash(req *fleet.Request, id string) uint64 {
-	if req.HashKey != "" {
-		id = req.HashKey
-	}
-	return blocks.Hash(req.Tenant, id)
 }
 
 // Stats are the router's own counters and sizes.

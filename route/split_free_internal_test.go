@@ -104,39 +104,42 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 			Model: "m", PromptTokens: rapid.IntRange(1, 20_000).Draw(t, "tokens"), Stream: true,
 			Splits: true, MintedID: "last",
 		}
-		d := r.scratch.reset(now, &req)
-		if err := r.readers.identify(d); err != nil {
+		q, err := r.readers.identify(now, &req, r.scratch)
+		if err != nil {
 			t.Fatal(err)
 		}
-		d.open = true
-		if _, err := r.readers.fillPrefill(d); err != nil {
-			t.Fatal(err)
+		fill := func(s search) *pick.View {
+			s.prices = r.readers.prices(&q, s.leg, true)
+			f, err := r.readers.fill(&q, &noticed{}, &s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f.view
 		}
-		if _, err := r.readers.fill(d, &d.whole, fleet.LegUnsplit, &d.who); err != nil {
-			t.Fatal(err)
-		}
-		_, w, _ := r.readers.weighFree(d)
+		prefill := fill(search{leg: fleet.LegPrefill, who: q.who})
+		whole := fill(search{leg: fleet.LegUnsplit, who: q.who})
+		_, w, _ := r.readers.weighFree(&q, prefill, whole)
 		termsOf := func(v *pick.View, c *pick.Candidate) *pick.Terms {
-			s := d.pool.Rule().Scope(v)
+			s := q.pool.Rule().Scope(v)
 			var t pick.Terms
 			cost.Estimate(v, c, &s, &t)
 			return &t
 		}
-		soonest := termsOf(&d.whole, &d.whole.Candidates[0])
-		for i := range d.whole.Candidates {
-			if t := termsOf(&d.whole, &d.whole.Candidates[i]); t.Cost() == w.WholeMs {
+		soonest := termsOf(whole, &whole.Candidates[0])
+		for i := range whole.Candidates {
+			if t := termsOf(whole, &whole.Candidates[i]); t.Cost() == w.WholeMs {
 				soonest = t
 			}
 		}
 		best := math.Inf(1)
-		for i := range d.prefill.Candidates {
-			c := &d.prefill.Candidates[i]
-			ready := c.WaitMs + c.FixedMs + float64(d.whole.PromptTokens-c.CachedTokens)*c.MsPerToken
-			r.readers.fillDecode(d, ready)
-			for j := range d.decode.Candidates {
-				if of := &d.decode.Candidates[j]; of.Slot != c.Slot {
-					t := termsOf(&d.decode, of)
-					best = min(best, termsOf(&d.prefill, c).Cost()+t.Cost()+max(0, ready+t.TTFT()-soonest.TTFT()))
+		for i := range prefill.Candidates {
+			c := &prefill.Candidates[i]
+			ready := c.WaitMs + c.FixedMs + float64(whole.PromptTokens-c.CachedTokens)*c.MsPerToken
+			decode := r.readers.fillDecode(&q, whole, ready)
+			for j := range decode.Candidates {
+				if of := &decode.Candidates[j]; of.Slot != c.Slot {
+					t := termsOf(decode, of)
+					best = min(best, termsOf(prefill, c).Cost()+t.Cost()+max(0, ready+t.TTFT()-soonest.TTFT()))
 				}
 			}
 		}
@@ -145,17 +148,17 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 			if w != (Weighed{}) {
 				t.Fatalf("one endpoint, and %+v", w)
 			}
-		case w.SplitMs < best-1e-6 || w.SplitMs > best+1+waitOf(r):
+		case w.SplitMs < best-1e-6 || w.SplitMs > best+1+waitOf(r, now, whole):
 			t.Fatalf("the pair costs %v, the best of all %v", w.SplitMs, best)
 		}
 	})
 }
 
 // waitOf is the tolerance: a later prompt lets the work at the decoder proceed meanwhile.
-func waitOf(r *Router) float64 {
+func waitOf(r *Router, now time.Time, whole *pick.View) float64 {
 	most := 0.0
-	for i := range r.scratch.whole.Candidates {
-		most = max(most, r.backlog.Reader().LegWaitMs(r.scratch.now, &r.scratch.whole.Candidates[i], r.speed.Reader()))
+	for i := range whole.Candidates {
+		most = max(most, r.backlog.Reader().LegWaitMs(now, &whole.Candidates[i], r.speed.Reader()))
 	}
 	return most
 }

@@ -1,0 +1,209 @@
+package route
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/cost"
+	"github.com/warmpath/warmpath/route/internal/backlog"
+	"github.com/warmpath/warmpath/route/internal/cache"
+	"github.com/warmpath/warmpath/route/internal/conversation"
+	"github.com/warmpath/warmpath/route/internal/pool"
+	"github.com/warmpath/warmpath/route/internal/registry"
+)
+
+// filled is a view of the endpoints that may take a leg.
+type filled struct {
+	view   *pick.View
+	forced pick.Reason // set where there is no choice: there is one row then, and no policy is asked
+	settled
+}
+
+// fill fills a view with the endpoints that may take a leg of the request. Each room says what it knows of one, and is
+// given what it has to know for that.
+func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error) {
+	leg, t := s.leg, s.who
+	prompt := r.prompt(q, leg, t)
+	a, err := r.selectMembers(q, seen, s, &prompt)
+	if err != nil {
+		return f, err
+	}
+	rows := r.begin(q, leg, &a)
+	at := pick.EndpointsOf(rows)
+	home, parent := named(t.Entry.Endpoint, rows), named(t.Parent, rows)
+	if !t.Known {
+		home = named(t.Hint, rows)
+	}
+	cached, found, missed := r.cache.Predict(&q.text, &prompt, at, home, a.look, seen.missed, q.cached)
+	q.cached, seen.missed = cached, missed
+	newcomer := backlog.Newcomer{
+		Asker: q.asker, Now: q.now, PromptTokens: q.size.Tokens, OutputTokens: q.pool.ExpectedOutput(q.req),
+	}
+	if leg == fleet.LegPrefill {
+		newcomer.OutputTokens = 1
+	}
+	// a retry is still the same turn
+	first := q.req.Class == fleet.Turn && (!t.Known || t.Entry.Turns == 1 && len(tried(q.req, leg)) > 0)
+	common, others := everywhere(q.size.Tokens, cached), r.arrivals.Fleet(q.now, at)
+	for i := range rows {
+		c, h := at.At(i), &cached[i]
+		shared := common
+		if first {
+			shared = h.CachedTokens
+		}
+		pace, decodeMs := r.speed.Pace(c.Slot)
+		wait := r.backlog.Expect(&newcomer, c, h, shared, &pace, decodeMs, r.speed)
+		var answers pick.DecodePace
+		if s.prices.answerWaitCost > 0 {
+			answers = r.speed.DecodePace(c.Slot, max(0, c.Load.Working()-wait.Prompts))
+		}
+		takes, idle := -1.0, uint32(0)
+		if r.needs.Returns && len(rows) > 1 {
+			own := cost.OwnTerms(q.size.Tokens, h, &pace, &wait)
+			if takes = own.Wait + own.Prefill; t.Entry.Endpoint == c.Name {
+				idle = t.Entry.Rest
+			}
+		}
+		demand := r.arrivals.Demand(q.now, c.Slot, &others, idle, takes)
+		rows[i].Complete(h, &pace, &wait, &answers, &demand, &pick.Link{})
+	}
+	chance := &q.chance[leg]
+	pick.Seed(chance.source, q.req.Seed, leg)
+	v := &q.views[leg]
+	*v = pick.View{
+		Now: q.now, Rand: chance.rand, Source: chance.source, Candidates: rows, Beyond: a.beyond,
+		Home: home, Parent: parent, Repeats: t.Repeats, FirstTurn: first, Leg: leg, NewID: t.NewID,
+		Splits: s.prices.splits, Interference: s.prices.interference, AnswerWaitCost: s.prices.answerWaitCost,
+		Counted: found.Counted, Known: found.Known, Missed: found.Missed, Watched: others.Watched,
+		PromptTokens: q.size.Tokens, OutputTokens: newcomer.OutputTokens, Hash: placeHash(q.req, t.ID),
+	}
+	v.LaterTurns, v.TurnTokens = q.pool.Turns(leg, r.without)
+	return filled{v, a.forced, a.settled}, nil
+}
+
+// everywhere is how many of a prompt's tokens are held at all endpoints: the prefix common to all conversations.
+func everywhere(tokens int, cached []pick.Cached) int {
+	for i := range cached {
+		tokens = min(tokens, cached[i].CachedTokens)
+	}
+	return tokens
+}
+
+// prompt is what the cache needs to know about the request.
+func (r *readers) prompt(q *asked, l fleet.Leg, t *conversation.Found) cache.Prompt {
+	return cache.Prompt{
+		Request: q.req, Now: q.now, Leg: l, Size: q.size, TokensPerByte: q.pool.TokensPerByte(),
+		Session: t.ID, Known: t.Known, Entry: t.Entry, Repeats: t.Repeats, AnswerReuse: q.pool.AnswerReuse(),
+		CountsActive: r.needs.Active,
+	}
+}
+
+// fillDecode derives the view of decode legs from that of whole requests, for a prompt computed elsewhere in readyMs:
+// uncached tokens are transferred instead of computed, and work in front proceeds meanwhile.
+func (r *readers) fillDecode(q *asked, whole *pick.View, readyMs float64) *pick.View {
+	rows := q.rowsOf(fleet.LegDecode, len(whole.Candidates))
+	for i := range rows {
+		c := &whole.Candidates[i]
+		wait, link := r.backlog.ExpectDecode(q.now, c, whole.PromptTokens, readyMs, r.speed)
+		rows[i].Endpoint = c.Endpoint
+		rows[i].Complete(&c.Cached, &c.Pace, &wait, &c.DecodePace, &c.Demand, &link)
+	}
+	v := &q.views[fleet.LegDecode]
+	*v = *whole
+	v.Leg, v.Candidates = fleet.LegDecode, rows
+	return v
+}
+
+// fillArrived derives the view of whole requests for which what is still to be transferred does not count as held.
+func (q *asked) fillArrived(whole *pick.View) *pick.View {
+	coming := false
+	for i := range whole.Candidates {
+		h := &whole.Candidates[i].Cached
+		coming = coming || h.CachedTokens != h.PresentTokens || h.Counted != h.Present
+	}
+	if !coming {
+		return whole
+	}
+	rows := q.rowsOf(arrivedRows, len(whole.Candidates))
+	for i := range rows {
+		c := &whole.Candidates[i]
+		arrived := c.Arrived()
+		rows[i].Endpoint = c.Endpoint
+		rows[i].Complete(&arrived, &c.Pace, &c.Wait, &c.DecodePace, &c.Demand, &pick.Link{})
+	}
+	v := &q.views[arrivedRows]
+	*v = *whole
+	v.Candidates = rows
+	return v
+}
+
+// named is the index of the row with a name; -1 where there is none, or the name is "".
+func named(name string, rows []pick.Candidate) int {
+	for i := range rows {
+		if name != "" && rows[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// narrow drops the rows for which ok is false, perhaps all. ok is asked once for each, in order.
+func narrow(v *pick.View, ok func(row int) bool) {
+	n, home, parent := 0, -1, -1
+	for i := range v.Candidates {
+		if !ok(i) {
+			continue
+		}
+		if n < i {
+			v.Candidates[n] = v.Candidates[i]
+		}
+		if i == v.Home {
+			home = n
+		}
+		if i == v.Parent {
+			parent = n
+		}
+		n++
+	}
+	v.Candidates, v.Home, v.Parent = v.Candidates[:n], home, parent
+}
+
+// begin begins the rows of a leg, one for each endpoint of a selection.
+func (r *readers) begin(q *asked, l fleet.Leg, a *selection) []pick.Candidate {
+	rows := q.rowsOf(l, len(a.members))
+	for i := range rows {
+		r.beginRow(q.now, &rows[i].Endpoint, a.members[i])
+	}
+	// operators use pins: they reach endpoints with weight 0 and draining ones too
+	if w := &rows[0].Weight; a.forced == pick.ReasonPinned && *w <= 0 {
+		*w = 1
+	}
+	return rows
+}
+
+// beginRow begins a row with a member's endpoint, and what it and its engine's reports say of it.
+func (r *readers) beginRow(now time.Time, e *pick.Endpoint, m pool.Member) {
+	ep := m.Endpoint()
+	at := ep.Slot()
+	e.Name, e.Key, e.Slot, e.Epoch = ep.Name(), ep.Key(), at, r.cache.Epoch(at)
+	e.Ramp = r.health.Ramp(now, at)
+	e.Weight = ep.Weight() * e.Ramp
+	e.Kind, e.Model, e.Adapter = ep.Kind(), m.Model(), m.Adapter()
+	e.CacheTokens, e.BlockTokens, e.Slots = ep.CacheTokens(), ep.BlockTokens(), ep.Places()
+	r.backlog.LoadInto(at, &e.Load)
+	r.reported(now, ep, e)
+}
+
+// reported fills in what the endpoint's engine says of its load.
+func (r *readers) reported(now time.Time, ep registry.Endpoint, e *pick.Endpoint) {
+	e.EngineRequests, e.KVUsage = -1, -1
+	if ep.HasLoad(now, r.staleAfter) {
+		l := ep.Load()
+		e.Load.EngineWaiting = max(0, l.Waiting)
+		e.KVUsage = max(-1, l.KVUsage)
+		if l.Running >= 0 && l.Waiting >= 0 {
+			e.EngineRequests = l.Running + l.Waiting
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package route
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/pool"
+	"github.com/warmpath/warmpath/route/internal/registry"
+)
+
+// noEndpoint returns the error that says why no endpoint can take the request.
+func (r *readers) noEndpoint(q *asked, s *search, model string) error {
+	p := q.pool
+	e := &NoEndpointError{Pool: p.Name(), RetryAfter: time.Second}
+	if p.Name() == pool.Any && q.req.Model != "" {
+		e.Pool = q.req.Model // the client's word
+	}
+	if p.Len() == 0 {
+		e.Why = "no endpoint is declared"
+		return e
+	}
+	never := true // will an endpoint fit
+	for i := range p.Len() {
+		ep := p.Member(i).Endpoint()
+		never = never && ep.Kind() != fleet.KindUnknown && !q.fits(ep)
+	}
+	if never {
+		return &KindError{Pool: e.Pool, Kinds: q.req.Kinds}
+	}
+	const most = 5
+	var why []string
+	for i := range p.Len() {
+		m := p.Member(i)
+		serves := func(m pool.Member) bool { return m.Model() == model }
+		switch ep := m.Endpoint(); {
+		case !q.takes(m, s):
+		case model != "" && !slices.ContainsFunc(r.pools.Serving(m, nil, &q.others), serves):
+			why = append(why, ep.Name()+" does not serve "+model)
+		default:
+			why = append(why, r.unavailableReason(q.now, ep, q.req, s.leg))
+		}
+	}
+	if len(why) == 0 {
+		e.Why = "all of its endpoints only compute prompts (role prefill)"
+		if s.leg == fleet.LegPrefill {
+			e.Why = "none of its endpoints computes prompts for others (role prefill or both)"
+		} else if p.SplitsAlways() {
+			e.Why = "none of its endpoints serves whole requests (SGLang's decode servers do not, role both would)"
+		}
+		return e
+	}
+	if n := len(why); n > most {
+		why = append(why[:most], fmt.Sprintf("and %d more", n-most))
+	}
+	e.Why = listed(why)
+	return e
+}
+
+func (r *readers) unavailableReason(now time.Time, e registry.Endpoint, req *fleet.Request, l fleet.Leg) string {
+	name := e.Name()
+	why, asleep := e.Asleep()
+	switch s := r.health.State(now, e.Slot()); {
+	case slices.Contains(tried(req, l), name):
+		return name + " was tried and failed (" + r.health.Cause(e.Slot()) + ")"
+	case slices.Contains(req.Exclude, name):
+		return name + " is excluded by the request"
+	case req.Kinds != nil && !slices.Contains(req.Kinds, e.Kind()):
+		return name + " is " + cmp.Or(
+			string(e.Kind()),
+			"of a kind that is not known yet",
+		) + ", which may not take the request"
+	case asleep:
+		return name + " is " + why
+	case e.Draining():
+		return name + " is draining"
+	case e.Weight() <= 0:
+		return name + " has weight 0"
+	case s == fleet.StateDown && e.Detail() != "":
+		return name + " is down (" + e.Detail() + ")"
+	default:
+		return name + " is " + string(s)
+	}
+}
