@@ -2,7 +2,7 @@
 // blocks it holds.
 //
 // A Stream names blocks by their tokens alone, so that a prompt has the same names on every engine. The package parses
-// no bytes (package engine/kv does) and makes no predictions (route/cache does).
+// no bytes (package engine/kv does) and makes no predictions (route/internal/cache does).
 package kvstream
 
 import (

@@ -1,8 +1,10 @@
 // Package pick is what a policy sees and returns: the View of one decision, a table with one row per candidate
 // endpoint, and the Choice.
 //
-// It owns these values and the interfaces of policies. One room of package route fills each column; all policies may
-// read it. The package keeps no state and implements no policy.
+// It owns these values and the interfaces of policies. Each room of package route fills in the part of a row that has
+// its name (Endpoint, Cached, Pace, Wait, Demand, Link), once; all policies may read it and none changes it, but for
+// Terms, which package cost reckons. Times are in ms, sizes in tokens or in the router's blocks of a prompt. The
+// package keeps no state and implements no policy.
 package pick
 
 import (

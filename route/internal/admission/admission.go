@@ -6,7 +6,10 @@
 //
 // It owns the members of each endpoint, what they take of its cache, and the turns that are held. It promises that a
 // held turn is admitted or dropped exactly once, that none waits longer than its bound, and that nothing is held where
-// all fits. It chooses no endpoint for a turn that has room at several, and reads no clock.
+// all fits. In come turns (Turn, PlacedTurn), how they ended, and what other rooms know of endpoints (Engines); out
+// come whether a turn may be placed (Check, in hold.go), its bound (MaxHold, there too), and which held turn is next
+// (Admit). Sizes are in tokens, times a token takes in ms. It chooses no endpoint for a turn that has room at several,
+// and reads no clock.
 package admission
 
 import (

@@ -3,8 +3,10 @@
 //
 // It owns the table of conversations by id, a smaller one for minted ids that no client has sent back yet, the holders
 // of responses, and the means of recognising conversations without an id (content and users). A Reader finds and
-// changes nothing; its result is noted once, when the request is placed. The tables are those of package session, which
-// has their bounds and evictions. The package chooses no endpoint.
+// changes nothing; its result is noted once, when the request is placed. The tables are those of package session,
+// which has their bounds and evictions. In comes a request with its ids and its content, out comes Found: the
+// conversation, its entry and the endpoints to prefer. What other routers are told of one is an Announcement. The
+// package chooses no endpoint.
 package conversation
 
 import (

@@ -2,8 +2,9 @@
 // policies, and what its requests have taught about prompts, answers and conversations.
 //
 // It owns the list of pools and their members. It promises that a pool is found for every model that an endpoint
-// serves, that pools are bounded, and that nothing changes through a Reader, a Pool or a Member. It never chooses an
-// endpoint itself.
+// serves, that pools are bounded, and that nothing changes through a Reader, a Pool or a Member. In come the endpoints
+// of package registry, the configuration with its aliases, and what engines counted; out come pools with their members
+// (reader.go) and policies, and estimates in tokens. It never chooses an endpoint itself.
 package pool
 
 import (

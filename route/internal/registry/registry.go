@@ -2,8 +2,9 @@
 // other rooms keep theirs.
 //
 // It owns names, order of declaration, slots, drains and reports. It promises that an endpoint keeps its slot for as
-// long as it is listed, and that nothing changes through a Reader or an Endpoint. It judges no health and counts no
-// load.
+// long as it is listed, and that nothing changes through a Reader or an Endpoint. In come declarations and reports of
+// probes, as package fleet has them; out comes an Endpoint, which answers questions about both (endpoint.go). It
+// judges no health and counts no load.
 package registry
 
 import (
