@@ -20,7 +20,9 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 		old := r.endpoints.Named(spec.Name)
 		switch {
 		case !old.Exists():
-			r.addEndpoint(now, spec, d.Source, gently)
+			if ep := r.addEndpoint(spec, d.Source); gently {
+				r.health.RampUp(now, ep.Slot())
+			}
 			changes = append(
 				changes,
 				Change{Endpoint: spec.Name, To: fleet.StateUnknown, Detail: "declared by " + d.Source},
@@ -33,7 +35,7 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 			})
 			continue
 		case isOther(old.Spec(), &spec):
-			r.replace(now, old, spec, d.Source, gently)
+			r.replace(old, spec, d.Source)
 			left = append(left, old.Key())
 		default:
 			r.registry.Redeclare(old, spec, d.Source)
@@ -120,14 +122,14 @@ func (r *Router) endpointLeft(ep registry.Endpoint) {
 	r.pools.Forget(ep)
 }
 
-// addEndpoint lists a new endpoint, which ramps up if it is to start gently.
-func (r *Router) addEndpoint(now time.Time, spec fleet.Endpoint, source string, gently bool) registry.Endpoint {
+// addEndpoint lists a new endpoint.
+func (r *Router) addEndpoint(spec fleet.Endpoint, source string) registry.Endpoint {
 	ep := r.restored.declared(&spec)
 	if !ep.Exists() {
 		ep = r.newEndpoint(spec)
 	}
 	r.describe(ep)
-	r.health.AddEndpoint(now, ep.Slot(), gently)
+	r.health.AddEndpoint(ep.Slot())
 	r.registry.Enter(ep, spec, source)
 	return ep
 }
@@ -156,9 +158,9 @@ func (r *Router) describe(ep registry.Endpoint) {
 // replace handles an endpoint's change of address. The new address is another engine, with a new slot: nothing learnt
 // about the old one applies, and its running requests stay on the old accounts. State of the name continues: order of
 // declaration, idle conversations, draining, counters.
-func (r *Router) replace(now time.Time, old registry.Endpoint, spec fleet.Endpoint, source string, gently bool) {
+func (r *Router) replace(old registry.Endpoint, spec fleet.Endpoint, source string) {
 	r.endpointLeft(old)
-	ep := r.addEndpoint(now, spec, source, gently)
+	ep := r.addEndpoint(spec, source)
 	r.registry.Replace(old, ep)
 	r.health.Replace(old.Slot(), ep.Slot())
 	r.arrivals.Replace(old.Slot(), ep.Slot())

@@ -64,7 +64,13 @@ func (r *Router) kvApply(now time.Time, ep registry.Endpoint, ev *KVApplied) {
 
 // kvStreamState applies the state of a stream and reports it.
 func (r *Router) kvStreamState(ep registry.Endpoint, ev *KVStreamState, to []Change) []Change {
-	if changed := r.cache.SetStreamState(ep.Slot(), ev.State, ev.Lost, ev.Restart); !changed && ev.Detail == "" {
+	if ev.Restart {
+		r.cache.Lost(ep.Slot())
+	}
+	if ev.Lost || ev.Restart {
+		r.cache.VoidEvents(ep.Slot())
+	}
+	if changed := r.cache.SetStreamState(ep.Slot(), ev.State); !changed && ev.Detail == "" {
 		return to
 	}
 	state := r.health.Reader().Reported(ep.Slot())

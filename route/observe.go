@@ -82,7 +82,9 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	case KVTokens:
 		r.kvTokens(&ev)
 	case Configured:
-		r.configure(ev.Config, ev.Policies)
+		if r.configure(ev.Config); ev.Policies {
+			r.pools.RenewPolicies()
+		}
 	case Closed:
 		for _, name := range ev.Pools {
 			for _, scope := range [...]string{name, pool.PrefillNamespace(name)} {

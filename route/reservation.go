@@ -261,7 +261,7 @@ func (r *Router) conclude(now, at time.Time, f *reservation, ev *Finished, respo
 		f.released(ev.Lease, ev.Outcome == fleet.OK)
 	}
 	// 2
-	j := r.backlog.Close(at, f.index, ev.Outcome == fleet.OK, ev.Usage.OutputTokens, r.speed.Reader())
+	j := r.backlog.Close(at, f.index, ev.Outcome, ev.Usage.OutputTokens, r.speed.Reader())
 	// 3
 	if f.trial {
 		r.health.Withdraw(ep.Slot())

@@ -136,7 +136,7 @@ func (c Config) prepared() Config {
 }
 
 // configure replaces the configuration. What is switched off for a simulation stays so.
-func (r *Router) configure(c Config, policies bool) {
+func (r *Router) configure(c Config) {
 	c.Without = r.cfg.Without
 	c = c.prepared()
 	r.health.SetConfig(c.health())
@@ -144,7 +144,7 @@ func (r *Router) configure(c Config, policies bool) {
 	r.backlog.SetConfig(c.backlog())
 	r.budget.SetConfig(c.budget())
 	r.admission.SetOff(!c.Admission)
-	r.pools.SetConfig(c.pools(), policies)
+	r.pools.SetConfig(c.pools())
 	clear(r.replicas.pools) // there may be other aliases
 	r.derive(&c)
 }

@@ -77,7 +77,7 @@ func (w *wire) left(n uint32) float64 {
 func TestWhoLeavesTheLink(t *testing.T) {
 	for name, end := range map[string]func(w *wire, n uint32){
 		"its first byte came": func(w *wire, n uint32) { w.Computed(w.now, n, w.rates) },
-		"its client left":     func(w *wire, n uint32) { w.Close(w.now, n, false, 0, w.rates) },
+		"its client left":     func(w *wire, n uint32) { w.Close(w.now, n, fleet.ClientGone, 0, w.rates) },
 	} {
 		w := newWire(0.1)
 		other, n := w.hand(4000), w.hand(4000)
@@ -267,7 +267,8 @@ func TestAccounts(t *testing.T) {
 		end := func(i int) {
 			n := open[i]
 			open, free = append(open[:i], open[i+1:]...), append(free, n)
-			table.Close(now, n, rapid.Bool().Draw(t, "ok"), rapid.IntRange(0, 40).Draw(t, "answer"), r)
+			outcome := rapid.SampledFrom([]fleet.Outcome{fleet.OK, fleet.ClientGone}).Draw(t, "outcome")
+			table.Close(now, n, outcome, rapid.IntRange(0, 40).Draw(t, "answer"), r)
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(-5, 500).Draw(t, "ms")) * time.Millisecond)
@@ -342,7 +343,7 @@ func TestFirstByteHeardOfLate(t *testing.T) {
 			w.Computed(at, n, r)
 			w.Rebase(at, 0, r)
 		},
-		"its client left": func(w *wire, at time.Time, n uint32) { w.Close(at, n, false, 0, r) },
+		"its client left": func(w *wire, at time.Time, n uint32) { w.Close(at, n, fleet.ClientGone, 0, r) },
 		"its answer came": func(w *wire, at time.Time, n uint32) { w.Computed(at, n, r) },
 	} {
 		until := func(late bool) time.Time {

@@ -225,9 +225,8 @@ func (t *Table) Computed(now time.Time, n uint32, rates Rates) *Job {
 	return j
 }
 
-// Close removes a job. ok means that it was answered completely, with this many tokens. The job is valid until its
-// number is reused.
-func (t *Table) Close(now time.Time, n uint32, ok bool, outputTokens int, rates Rates) *Job {
+// Close removes a job that ended so, with this many tokens answered. The job is valid until its number is reused.
+func (t *Table) Close(now time.Time, n uint32, outcome fleet.Outcome, outputTokens int, rates Rates) *Job {
 	j := t.jobs.Get(int(n))
 	e := t.endpoints.Get(j.Slot)
 	j.open = false
@@ -256,7 +255,7 @@ func (t *Table) Close(now time.Time, n uint32, ok bool, outputTokens int, rates 
 	if j.tenant != nil {
 		t.tenants.leave(j.tenant)
 	}
-	if !j.Stream || j.First.IsZero() || !ok {
+	if !j.Stream || j.First.IsZero() || outcome != fleet.OK {
 		return j
 	}
 	if j.CachedTokens > 0 {

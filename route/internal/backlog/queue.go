@@ -71,13 +71,13 @@ func (t *Table) goesFirst(now time.Time, e *endpoint, j *Job) bool {
 	if e.queue.foreign == 0 {
 		return false
 	}
-	_, first := t.first(now, e, false)
+	_, first := t.first(now, e, ofAllRouters)
 	return first != nil && t.before(now, &e.queue, j, first)
 }
 
 // anyStartable reports whether a queued job waits for its endpoint alone.
 func (t *Table) anyStartable(now time.Time, e *endpoint) bool {
-	_, first := t.first(now, e, false)
+	_, first := t.first(now, e, ofAllRouters)
 	return first != nil
 }
 
@@ -245,7 +245,7 @@ func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint3
 		e.queue.idleSince = time.Time{}
 		return 0, false
 	}
-	n, first := t.first(now, e, false)
+	n, first := t.first(now, e, ofAllRouters)
 	if first != nil && first.Foreign {
 		if e.queue.idleSince.IsZero() {
 			e.queue.idleSince, e.queue.awaitedJob = now, n
@@ -253,7 +253,7 @@ func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint3
 		if now.Sub(e.queue.idleSince) < passOver {
 			return 0, false
 		}
-		n, first = t.first(now, e, true)
+		n, first = t.first(now, e, ofThisRouter)
 	}
 	if first == nil {
 		return 0, false
@@ -276,14 +276,22 @@ func (t *Table) levels(now time.Time, l *queue, asker fleet.Priority) *levels {
 	}
 }
 
-// first is the first startable job of an endpoint's queue, of this router's own or of all.
-func (t *Table) first(now time.Time, e *endpoint, own bool) (n uint32, first *Job) {
+// whose says which jobs of a queue count.
+type whose uint8
+
+const (
+	ofAllRouters whose = iota
+	ofThisRouter
+)
+
+// first is the first startable job of an endpoint's queue.
+func (t *Table) first(now time.Time, e *endpoint, of whose) (n uint32, first *Job) {
 	full, levels := t.cfg.Queue.Ahead > 0 && e.full(now), t.levels(now, &e.queue, fleet.PriorityNormal)
 	for _, g := range e.queue.groups {
 		if full && t.tenants.greedy(g.tenant.used) || g.atLimit(g.most) {
 			continue
 		}
-		q := g.first(levels, own)
+		q := g.first(levels, of)
 		if q == nil {
 			continue
 		}

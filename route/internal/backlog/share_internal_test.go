@@ -41,7 +41,7 @@ func (s *queueing) ask(tokens int, who Asker) uint32 {
 
 // end closes a job and returns the jobs dispatched then.
 func (s *queueing) end(n uint32) (sent []uint32) {
-	s.Close(s.now, n, true, 0, s.rates)
+	s.Close(s.now, n, fleet.OK, 0, s.rates)
 	for _, d := range s.Dispatch(s.now, s.rates, nil) {
 		sent = append(sent, d.N)
 	}
@@ -457,7 +457,7 @@ func TestQueuesForeseesOpen(t *testing.T) {
 			open = append(open, n)
 			if rapid.Bool().Draw(t, "one ends") {
 				i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
-				s.Close(s.now, open[i], true, 0, s.rates)
+				s.Close(s.now, open[i], fleet.OK, 0, s.rates)
 				open = append(open[:i], open[i+1:]...)
 			}
 		}
@@ -468,10 +468,10 @@ func TestQueuesForeseesOpen(t *testing.T) {
 // next one when the first has left the queue for whatever reason.
 func TestEachIsAwaited(t *testing.T) {
 	for name, leave := range map[string]func(s *queueing, n uint32){
-		"closed": func(s *queueing, n uint32) { s.Close(s.now, n, false, 0, s.rates) },
+		"closed": func(s *queueing, n uint32) { s.Close(s.now, n, fleet.ClientGone, 0, s.rates) },
 		"answered": func(s *queueing, n uint32) {
 			s.SentElsewhere(s.now, n, s.rates)
-			s.Close(s.now, n, true, 0, s.rates)
+			s.Close(s.now, n, fleet.OK, 0, s.rates)
 		},
 	} {
 		s := newQueueing(QueueConfig{Patience: 5})
@@ -534,15 +534,15 @@ func TestSumsAgainstWalk(t *testing.T) {
 				t.Fatalf("%d jobs of %.0f ms in front of %+v, %d behind; want %d of %d, %d",
 					gotN, ms, who, gotBehind, n, 2*tokens, behind)
 			}
-			for _, own := range []bool{false, true} {
+			for _, of := range []whose{ofAllRouters, ofThisRouter} {
 				var want *Job
 				for _, n := range queued {
-					if j := s.jobs.Get(int(n)); (!own || !j.Foreign) && s.startable(s.now, e, j) &&
+					if j := s.jobs.Get(int(n)); (of == ofAllRouters || !j.Foreign) && s.startable(s.now, e, j) &&
 						(want == nil || s.before(s.now, &e.queue, j, want)) {
 						want = j
 					}
 				}
-				if _, first := s.first(s.now, e, own); first != want {
+				if _, first := s.first(s.now, e, of); first != want {
 					t.Fatalf("%+v goes, want %+v", first, want)
 				}
 			}
@@ -552,7 +552,7 @@ func TestSumsAgainstWalk(t *testing.T) {
 			s.now = s.now.Add(time.Duration(max(0, rapid.IntRange(-9, 9).Draw(t, "s"))) * time.Second)
 			if i := rapid.IntRange(-2, len(queued)-1).Draw(t, "which"); i >= 0 &&
 				rapid.IntRange(0, 4).Draw(t, "one leaves") == 0 {
-				s.Close(s.now, queued[i], false, 0, s.rates)
+				s.Close(s.now, queued[i], fleet.ClientGone, 0, s.rates)
 				queued = slices.Delete(queued, i, i+1)
 			} else {
 				w := Work{

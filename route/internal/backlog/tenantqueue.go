@@ -137,8 +137,8 @@ func (g *group) jobsWithin(l *levels, mine fleet.Priority, left int64, key float
 	return n, prefill
 }
 
-// first is the first job that may go now, of this router's own or of all; nil for none.
-func (g *group) first(l *levels, own bool) (best *queuedJob) {
+// first is the first job that may go now; nil for none.
+func (g *group) first(l *levels, of whose) (best *queuedJob) {
 	at := fleet.PriorityLow
 	for i := range g.byKey.chunks {
 		c := &g.byKey.chunks[i]
@@ -147,7 +147,7 @@ func (g *group) first(l *levels, own bool) (best *queuedJob) {
 		}
 		for k := range c.jobs {
 			q := &c.jobs[k]
-			if own && q.foreign || g.atLimit(q.most) {
+			if of == ofThisRouter && q.foreign || g.atLimit(q.most) {
 				continue
 			}
 			if p := l.of(q); best == nil || p > at {

@@ -108,7 +108,10 @@ func (t *Table) settlePrompts(l *lease, e *endpoint, f *Ended, first bool) {
 			t.add(l.slot, e, chain)
 		}
 	default:
-		t.takeBack(l, e, first && f.Sent && !refused(f.Outcome))
+		if first && f.Sent && !refused(f.Outcome) {
+			e.makeRoom(l)
+		}
+		t.takeBack(l, e)
 	}
 }
 

@@ -23,14 +23,13 @@ func (t *Table) Apply(now time.Time, slot, requests int, b *reported.Batch, aske
 	return news
 }
 
-// SetStreamState sets the state of an endpoint's event stream. lost voids earlier events; restart means that the engine
-// restarted. changed reports whether the state is new.
-func (t *Table) SetStreamState(slot int, state kvstream.State, lost, restart bool) (changed bool) {
-	if restart {
-		t.Lost(slot)
-	}
-	return t.reported.SetStreamState(slot, state, lost || restart)
+// SetStreamState sets the state of an endpoint's event stream. changed reports whether it is new.
+func (t *Table) SetStreamState(slot int, state kvstream.State) (changed bool) {
+	return t.reported.SetStreamState(slot, state)
 }
+
+// VoidEvents forgets what an endpoint's events have reported.
+func (t *Table) VoidEvents(slot int) { t.reported.Void(slot) }
 
 // Tick detects that an endpoint's events have stopped; silent is true once, when they have.
 func (t *Table) Tick(now time.Time, slot int) (silent bool) { return t.reported.Tick(now, slot) }

@@ -94,15 +94,12 @@ func (t *Table) replace(slot int, e *endpoint, chain []uint64) {
 }
 
 // takeBack removes what a request alone was to bring that ended before it was computed: blocks that were computed for
-// others, or are to be, stay. begun reports whether the engine has begun to compute it.
-func (t *Table) takeBack(l *lease, e *endpoint, begun bool) {
+// others, or are to be, stay.
+func (t *Table) takeBack(l *lease, e *endpoint) {
 	if l.epoch == e.epoch {
 		e.flow -= int64(l.flow)
 	}
 	if e.facts.OnePrompt && len(l.chain) > 0 {
-		if begun {
-			e.last = e.last[:blocks.Common(e.last, l.chain)] // the rest made room for it
-		}
 		t.replace(l.slot, e, t.only(e))
 		return
 	}
@@ -114,6 +111,13 @@ func (t *Table) takeBack(l *lease, e *endpoint, begun bool) {
 			}
 		}
 		t.index.Truncate(l.slot, chain, backed)
+	}
+}
+
+// makeRoom drops what a cache for one prompt held and gave up for a request that the engine began to compute.
+func (e *endpoint) makeRoom(l *lease) {
+	if e.facts.OnePrompt && len(l.chain) > 0 {
+		e.last = e.last[:blocks.Common(e.last, l.chain)]
 	}
 }
 

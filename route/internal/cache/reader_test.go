@@ -122,7 +122,7 @@ func newSite() *site {
 		s.t.AddEndpoint(i)
 		s.t.Describe(i, Facts{CacheTokens: 4000, BlockTokens: 16})
 	}
-	s.t.SetStreamState(0, kvstream.Exact, false, false)
+	s.t.SetStreamState(0, kvstream.Exact)
 	return s
 }
 
@@ -292,7 +292,9 @@ func TestEpochs(t *testing.T) {
 	look("declared", 1)
 	s.t.Lost(0)
 	look("lost", 0)
-	s.t.SetStreamState(0, kvstream.Exact, false, true)
+	s.t.Lost(0)
+	s.t.VoidEvents(0)
+	s.t.SetStreamState(0, kvstream.Exact)
 	look("restarted", 0)
 	if n := s.t.Reader().Losses(0); n != 2 {
 		t.Errorf("%d losses", n)

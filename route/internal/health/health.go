@@ -2,7 +2,9 @@
 //
 // It owns one row per endpoint: the latest probe, ejection (outlier detection) and half-open trials, back-pressure for
 // all callers or for one, and slow start. An endpoint that is down because of its probes is so until a good one: how
-// often it is probed is the business of internal/probe. It never counts load and never chooses an endpoint.
+// often it is probed is the business of internal/probe. In come those, as events with a time; out come a Rank (which
+// health class an endpoint is in, reader.go), its fleet.State and the changes of that, in words. Who is to blame for
+// an outcome is in Conclude. It never counts load and never chooses an endpoint.
 package health
 
 import (
@@ -80,15 +82,15 @@ func New(c Config) *Table { return &Table{cfg: c} }
 // SetConfig replaces the settings by which outcomes are judged.
 func (t *Table) SetConfig(c Config) { t.cfg = c }
 
-// AddEndpoint adds an endpoint; gently starts it slowly.
-func (t *Table) AddEndpoint(now time.Time, slot int, gently bool) {
+// AddEndpoint adds an endpoint.
+func (t *Table) AddEndpoint(slot int) {
 	e := t.endpoints.Grow(slot)
 	t.forgetLines(e)
 	*e = endpoint{reported: fleet.StateUnknown}
-	if gently {
-		e.rampFrom = now
-	}
 }
+
+// RampUp starts an endpoint slowly from now on.
+func (t *Table) RampUp(now time.Time, slot int) { t.endpoints.Get(slot).rampFrom = now }
 
 // Replace takes in that an endpoint that has entered is another engine under the name of an older one: its count of
 // failures and the state that was told go on.

@@ -15,7 +15,8 @@ func TestReadingChangesNothing(t *testing.T) {
 		BusyFor: time.Second, BusyMax: time.Minute, Ramp: time.Minute,
 	})
 	now, k := time.Unix(1000, 0), 1
-	tab.AddEndpoint(now, k, true)
+	tab.AddEndpoint(k)
+	tab.RampUp(now, k)
 	tab.Probe(now, k, true, "")
 	tab.Admit(k)
 	tab.Conclude(now, k, &Verdict{Outcome: fleet.EngineError}, func() Peers { return Peers{All: 2} })
@@ -43,7 +44,7 @@ func TestReadingChangesNothing(t *testing.T) {
 func TestFailuresFromBeforeEndNoTrial(t *testing.T) {
 	tab := New(Config{EjectAfter: 1, EjectFor: time.Second, EjectMax: time.Minute, EjectShare: 1})
 	now, k := time.Unix(1000, 0), 0
-	tab.AddEndpoint(now, k, false)
+	tab.AddEndpoint(k)
 	tab.Probe(now, k, true, "")
 	fail := func(at, sent time.Time) (fleet.State, uint64) {
 		tab.Conclude(at, k, &Verdict{Outcome: fleet.TimedOut, Sent: sent}, func() Peers { return Peers{All: 2} })
@@ -66,7 +67,7 @@ func TestFailuresFromBeforeEndNoTrial(t *testing.T) {
 func TestLoads(t *testing.T) {
 	tab := New(Config{})
 	now, k := time.Unix(1000, 0), 0
-	tab.AddEndpoint(now, k, false)
+	tab.AddEndpoint(k)
 	is := func(at time.Time, want bool, when string) {
 		t.Helper()
 		if got := tab.Reader().Loads(at, k); got != want {

@@ -13,7 +13,7 @@ import (
 func TestMuteLine(t *testing.T) {
 	h := New(Config{EjectFor: time.Second, EjectMax: 30 * time.Second})
 	now := time.Unix(1_000_000, 0)
-	h.AddEndpoint(now, 0, false)
+	h.AddEndpoint(0)
 	r := h.Reader()
 	h.Mute(now, 0, "m", time.Minute)
 	if r.Mutes() {
@@ -72,7 +72,7 @@ func TestMuteLine(t *testing.T) {
 	if n := len(r.MuteLines(now, 0)); n != bound.Few {
 		t.Errorf("%d models are kept, want %d", n, bound.Few)
 	}
-	h.AddEndpoint(now, 0, false)
+	h.AddEndpoint(0)
 	if r.Mutes() {
 		t.Error("another endpoint is mute in the place of the first")
 	}

@@ -97,7 +97,7 @@ func TestAgainstReplay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(1000, 0)
 		tab := New(c)
-		tab.AddEndpoint(now, 0, false)
+		tab.AddEndpoint(0)
 		var events []event
 		told := fleet.StateUnknown
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
@@ -186,7 +186,7 @@ func TestShareOfEjections(t *testing.T) {
 			}), time.Unix(1000, 0)
 			ejected := 0
 			for i := range row.all {
-				tab.AddEndpoint(now, i, false)
+				tab.AddEndpoint(i)
 				tab.Probe(now, i, true, "")
 			}
 			for range 3 {
@@ -251,7 +251,10 @@ func TestRamp(t *testing.T) {
 			EjectAfter: 1, EjectFor: time.Second, EjectMax: time.Second, EjectShare: 1,
 			Ramp: time.Minute,
 		})
-		tab.AddEndpoint(now, 0, row.gently)
+		tab.AddEndpoint(0)
+		if row.gently {
+			tab.RampUp(now, 0)
+		}
 		tab.Probe(now, 0, true, "")
 		row.then(tab)
 		if got := tab.Reader().Ramp(now.Add(15*time.Second), 0); got != row.want {
@@ -283,7 +286,7 @@ func TestSilence(t *testing.T) {
 		}, true},
 	} {
 		tab := New(Config{EjectAfter: 3, EjectFor: time.Second, EjectMax: time.Minute, EjectShare: 1})
-		tab.AddEndpoint(now, 0, false)
+		tab.AddEndpoint(0)
 		tab.Probe(now, 0, true, "")
 		tab.Silent(now, 0, 2, 10*time.Second, 10*time.Second)
 		row.then(tab)

@@ -40,7 +40,7 @@ func TestBusyIsNotShortened(t *testing.T) {
 			EjectAfter: 3, EjectFor: time.Second, EjectMax: time.Minute, EjectShare: 1, BusyFor: time.Second,
 			BusyMax: time.Minute,
 		})
-		tab.AddEndpoint(now, 0, false)
+		tab.AddEndpoint(0)
 		tab.Probe(now, 0, true, "")
 		refuse := func(after, retry time.Duration) {
 			v.RetryAfter = retry
@@ -80,7 +80,7 @@ func TestRefusalsEnd(t *testing.T) {
 	} {
 		h := New(Config{BusyFor: time.Second, BusyMax: time.Minute})
 		now := time.Unix(1000, 0)
-		h.AddEndpoint(now, 0, false)
+		h.AddEndpoint(0)
 		h.Probe(now, 0, true, "")
 		h.Conclude(now, 0, &v, nil)
 		if h.Reader().ProbesDecide(now, 0) {

@@ -14,7 +14,7 @@ func TestUnanswered(t *testing.T) {
 	for name, ejectedBefore := range map[string]bool{"by probes alone": false, "after an ejection": true} {
 		t.Run(name, func(t *testing.T) {
 			tab := New(Config{EjectAfter: 1, EjectFor: time.Second, EjectMax: time.Second, EjectShare: 1})
-			tab.AddEndpoint(now, 0, false)
+			tab.AddEndpoint(0)
 			tab.Probe(now, 0, true, "")
 			if ejectedBefore {
 				tab.Conclude(now, 0, &Verdict{Outcome: fleet.EngineError, Sent: now},

@@ -303,10 +303,10 @@ func TestPoliciesFollowRoles(t *testing.T) {
 		t.Error("without roles again")
 	}
 	whole = h.pools.Policy(p, fleet.LegUnsplit)
-	if h.pools.SetConfig(inTurn(), false); h.pools.Policy(p, fleet.LegUnsplit) != whole {
+	if h.pools.SetConfig(inTurn()); h.pools.Policy(p, fleet.LegUnsplit) != whole {
 		t.Error("the same configuration")
 	}
-	if h.pools.SetConfig(inTurn(), true); h.pools.Policy(p, fleet.LegUnsplit) == whole {
+	if h.pools.RenewPolicies(); h.pools.Policy(p, fleet.LegUnsplit) == whole {
 		t.Error("new policies")
 	}
 }

@@ -147,13 +147,13 @@ func New(endpoints registry.Reader, c Config) *Table {
 		byKey:     map[uint64]Pool{},
 		aliases:   map[string]Alias{},
 	}
-	t.SetConfig(c, false)
+	t.SetConfig(c)
 	return t
 }
 
-// SetConfig replaces the configuration; with policies the pools get new ones. The pools of aliases that have changed
-// get other members.
-func (t *Table) SetConfig(c Config, policies bool) {
+// SetConfig replaces the configuration. The pools keep their policies; those of aliases that have changed get other
+// members.
+func (t *Table) SetConfig(c Config) {
 	old := t.aliases
 	t.names = nil
 	t.cfg, t.aliases = c, make(map[string]Alias, len(c.Aliases))
@@ -166,9 +166,15 @@ func (t *Table) SetConfig(c Config, policies bool) {
 		if isOld != isNew || !slices.Equal(was.Models, is.Models) || p.s.divides != is.divides() {
 			t.fill(p.s)
 		}
-		if p.s.rules = t.rules(p.s.name); policies {
-			p.s.policy, p.s.prefill = nil, nil
-		}
+		p.s.rules = t.rules(p.s.name)
+		t.equip(p.s)
+	}
+}
+
+// RenewPolicies gives the pools new policies, which remember nothing.
+func (t *Table) RenewPolicies() {
+	for _, p := range t.kept {
+		p.s.policy, p.s.prefill = nil, nil
 		t.equip(p.s)
 	}
 }

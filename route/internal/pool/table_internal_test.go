@@ -100,7 +100,10 @@ func TestMembersFollow(t *testing.T) {
 					anew := rapid.Bool().Draw(t, "policies") || !slices.Equal(next, some)
 					some = next
 					table.SetConfig(policies(rapid.Bool().Draw(t, "free"), some,
-						aliases[:rapid.IntRange(0, 4).Draw(t, "aliases")]), anew)
+						aliases[:rapid.IntRange(0, 4).Draw(t, "aliases")]))
+					if anew {
+						table.RenewPolicies()
+					}
 				default:
 					var models []fleet.Model
 					for _, id := range []string{"m1", "m2", "m3"} {

@@ -110,14 +110,18 @@ func (t *Table) Apply(slot int, b *Batch, only uint64) (cleared int, news []stri
 	return cleared, news
 }
 
-// SetStreamState takes in the state of an endpoint's event stream; with void, what it reported before no longer holds.
-// changed is false when the state is what it was.
-func (t *Table) SetStreamState(slot int, state kvstream.State, void bool) (changed bool) {
-	e := t.endpoints.Get(slot)
+// SetStreamState takes in the state of an endpoint's event stream. changed is false when it is what it was.
+func (t *Table) SetStreamState(slot int, state kvstream.State) (changed bool) {
 	t.open()
-	if void || state == kvstream.None {
-		t.index.Clear(slot)
-		e.void()
+	if state == kvstream.None {
+		t.Void(slot)
 	}
-	return e.follow(state)
+	return t.endpoints.Get(slot).follow(state)
+}
+
+// Void forgets what an endpoint's events have reported.
+func (t *Table) Void(slot int) {
+	t.open()
+	t.index.Clear(slot)
+	t.endpoints.Get(slot).void()
 }

@@ -32,7 +32,7 @@ type bed struct {
 func newBed() *bed {
 	b := &bed{stream: kvstream.New(0)}
 	b.AddEndpoint(0, 1)
-	b.SetStreamState(0, kvstream.Exact, false)
+	b.SetStreamState(0, kvstream.Exact)
 	return b
 }
 
