@@ -35,7 +35,9 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 			})
 			continue
 		case isOther(old.Spec(), &spec):
-			r.replace(old, spec, d.Source)
+			if ep := r.replace(old, spec, d.Source); gently {
+				r.health.RampUp(now, ep.Slot())
+			}
 			left = append(left, old.Key())
 		default:
 			r.registry.Redeclare(old, spec, d.Source)
@@ -158,7 +160,7 @@ func (r *Router) describe(ep registry.Endpoint) {
 // replace handles an endpoint's change of address. The new address is another engine, with a new slot: nothing learnt
 // about the old one applies, and its running requests stay on the old accounts. State of the name continues: order of
 // declaration, idle conversations, draining, counters.
-func (r *Router) replace(old registry.Endpoint, spec fleet.Endpoint, source string) {
+func (r *Router) replace(old registry.Endpoint, spec fleet.Endpoint, source string) registry.Endpoint {
 	r.endpointLeft(old)
 	ep := r.addEndpoint(spec, source)
 	r.registry.Replace(old, ep)
@@ -167,6 +169,7 @@ func (r *Router) replace(old registry.Endpoint, spec fleet.Endpoint, source stri
 	if r.backlog.Reader().Idle(old.Slot()) {
 		r.dropEndpoint(old)
 	}
+	return ep
 }
 
 // dropEndpoint drops an endpoint that has left and is idle.
