@@ -62,17 +62,13 @@ func (r *readers) admit(q *asked, f *filled) (hold *admission.Turn) {
 	if v.Home >= 0 {
 		turn.Origin = v.Candidates[v.Home].Slot
 	}
-	turn.SharedAt = q.sharedAt[:0]
 	q.shared = slices.Grow(q.shared[:0], len(v.Candidates))[:len(v.Candidates)]
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		q.shared[i] = r.admission.Shared(c.Slot, r.cache.Names(&q.text, q.req, c.Model))
-		if q.shared[i] > 0 {
-			turn.Shared = max(turn.Shared, q.shared[i])
-			turn.SharedAt = append(turn.SharedAt, admission.SharedAt{Slot: c.Slot, Tokens: q.shared[i]})
-		}
+		turn.Prompt = r.cache.Names(&q.text, q.req, c.Model)
+		q.shared[i] = r.admission.Shared(c.Slot, turn.Prompt)
+		turn.Shared = max(turn.Shared, q.shared[i])
 	}
-	q.sharedAt = turn.SharedAt
 	check := r.admission.Check(q.now, turn, q.req.Hold)
 	open := 0
 	for i := range v.Candidates {
@@ -130,18 +126,20 @@ func (r *Router) addMember(q *asked, v *pick.View, f *reservation, c *pick.Candi
 		return
 	}
 	_, parent := r.readers.conversations.Keys(q.scope(fleet.LegUnsplit), q.req, q.who)
-	turn := placedTurn(q.asker, c.Slot, v.PromptTokens+v.OutputTokens, v.FirstTurn)
-	turn.Key, turn.Parent, turn.Prompt = f.conversation.Key(), parent, r.readers.cache.Names(&q.text, q.req, c.Model)
-	turn.Cached, turn.Blocks = int64(c.CachedTokens), c.Blocks
+	turn := placedTurn(q.asker, c.Slot, v.PromptTokens+v.OutputTokens)
+	turn.Key, turn.Parent = f.conversation.Key(), parent
+	if names := r.readers.cache.Names(&q.text, q.req, c.Model); names != nil {
+		turn.Prompt = admission.Prompt{Names: names, Tokens: v.PromptTokens, Bytes: q.req.Content.Bytes}
+	}
 	r.admission.TurnPlaced(q.now, f.index, &turn)
 }
 
 // placedTurn is what admission is told of a turn whichever router placed it, for the caller to add what it knows of the
 // conversation and the prompt.
-func placedTurn(who backlog.Asker, slot, tokens int, first bool) admission.PlacedTurn {
+func placedTurn(who backlog.Asker, slot, tokens int) admission.PlacedTurn {
 	return admission.PlacedTurn{
 		Slot: slot, Tenant: who.Tenant, Share: who.QueueClass.Share, Priority: who.QueueClass.Priority,
-		Tokens: int64(tokens), First: first,
+		Tokens: int64(tokens),
 	}
 }
 

@@ -50,7 +50,6 @@ type scratch struct {
 	servingOthers pool.Others
 	cached        []pick.Cached                     // of fill
 	shared        []int64                           // of admit, by row: tokens that members have there
-	sharedAt      []admission.SharedAt              // the same of the endpoints where it is not 0
 	views         [arrivedRows + 1]pick.View        // of each leg
 	rows          [arrivedRows + 1][]pick.Candidate // of these
 	list          shortlist.List

@@ -326,8 +326,9 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 		}
 		f.conversation = r.conversations.BindAnnounced(now, c, r.bound(now, &entry, f, model))
 		if h.Leg == fleet.LegUnsplit && !p.Splits() {
-			turn := placedTurn(h.asker(), ep.Slot(), h.PromptTokens+h.OutputTokens, h.FirstTurn)
-			turn.Key, turn.Prompt = f.conversation.Key(), h.Chain
+			turn := placedTurn(h.asker(), ep.Slot(), h.PromptTokens+h.OutputTokens)
+			turn.Key = f.conversation.Key()
+			turn.Prompt = admission.Prompt{Names: h.Chain, Tokens: h.PromptTokens, Bytes: h.TextBytes}
 			r.admission.TurnPlaced(now, i, &turn)
 		}
 	}

@@ -91,9 +91,8 @@ type endpoint struct {
 
 	tokens      int64    // of its members, without what they share with others
 	needed      int64    // of these, those of conversations expected back
-	shared      int64    // tokens of prefixes
 	ranks       [3]int64 // of the tokens, those of members of each priority, the lowest first
-	prefixes    []prefix
+	contents    contents
 	reserved    int64   // tokens of held turns that were admitted and are not placed yet
 	memberCount int     // members
 	idle        *member // head of the ring of idle members, the one idle longest first; nil before there was one
@@ -104,11 +103,13 @@ type endpoint struct {
 type member struct {
 	key        session.Key
 	slot       int
-	tokens     int64  // prompt and answer, without the prefix
-	computed   int64  // of the tokens, those that a turn left in the cache, unless inCache is false
-	inCache    bool   // a turn has been computed at the slot
-	prefix     prefix // what it shares with others; zero for nothing
-	needed     int64  // of the tokens, while it is idle: less where it may not come back
+	prompt     []uint64 // names of its latest prompt's blocks; empty if they are not counted
+	whole      int64    // tokens, prompt and answer
+	shared     int64    // of these, those that others have too: a system prompt, or a conversation branched off
+	tokens     int64    // the rest
+	computed   int64    // of the whole, those that a turn left in the cache, unless inCache is false
+	inCache    bool     // a turn has been computed at the slot
+	needed     int64    // of the tokens, while it is idle: less where it may not come back
 	running    int
 	since      time.Time // when it became idle, or its family was active
 	prev, next *member   // among the idle members; nil while it runs
@@ -116,15 +117,6 @@ type member struct {
 	ended      bool      // its conversation has ended; it ends with its running turns
 	family     *family
 	tenant     *tenant
-}
-
-// prefix is the beginning of prompts that members share, counted once: the system prompt and the tools of one kind of
-// agent, or a conversation that others branch off.
-type prefix struct {
-	name    uint64 // of its last block, which stands for all before it
-	blocks  int
-	tokens  int64
-	members int
 }
 
 // family is a conversation and those that it has started.
@@ -210,41 +202,7 @@ func (t *Table) RemoveEndpoint(slot int) {
 }
 
 // filled is the tokens that the members take, those that they share counted once.
-func (e *endpoint) filled() int64 { return e.shared + e.tokens }
-
-// countPrefix counts a member that has a prefix, by=1, or has it no more.
-func (e *endpoint) countPrefix(p *prefix, by int) {
-	if p.blocks == 0 {
-		return
-	}
-	i := slices.IndexFunc(e.prefixes, func(x prefix) bool { return x.name == p.name })
-	if i < 0 {
-		e.prefixes = append(e.prefixes, *p)
-		i = len(e.prefixes) - 1
-		e.prefixes[i].members = 0
-		e.shared += p.tokens
-	}
-	if e.prefixes[i].members += by; e.prefixes[i].members == 0 {
-		e.shared -= e.prefixes[i].tokens
-		e.prefixes = slices.Delete(e.prefixes, i, i+1)
-	}
-}
-
-// mayShare reports whether members may have a prefix: one that some have, or one more.
-func (e *endpoint) mayShare(p prefix) bool {
-	return len(e.prefixes) < bound.Few ||
-		slices.ContainsFunc(e.prefixes, func(x prefix) bool { return x.name == p.name })
-}
-
-// longest is the longest prefix of a prompt that members have; zero for none.
-func (e *endpoint) longest(prompt []uint64) (best prefix) {
-	for i := range e.prefixes {
-		if p := &e.prefixes[i]; p.blocks > best.blocks && p.blocks <= len(prompt) && prompt[p.blocks-1] == p.name {
-			best = *p
-		}
-	}
-	return best
-}
+func (e *endpoint) filled() int64 { return e.contents.shared + e.tokens }
 
 // idleRing is the head of an endpoint's idle members.
 func (e *endpoint) idleRing() *member {
@@ -284,24 +242,37 @@ func (t *Table) uncount(m *member) {
 	e.ranks[m.rank] -= m.tokens
 	t.takes(m.tenant, -m.tokens)
 	e.memberCount--
-	e.countPrefix(&m.prefix, -1)
 }
 
 // count is the opposite.
 func (t *Table) count(m *member) {
 	e := t.endpoints.Get(m.slot)
+	m.tokens = max(0, m.whole-m.shared)
 	e.tokens += m.tokens
 	m.needed = m.tokens
 	e.needed += m.needed
 	e.ranks[m.rank] += m.tokens
 	t.takes(m.tenant, m.tokens)
 	e.memberCount++
-	e.countPrefix(&m.prefix, 1)
+}
+
+// shares says that others have so many more tokens of a member's prompt.
+func (t *Table) shares(m *member, tokens int64) {
+	m.shared += tokens
+	left := max(0, m.whole-m.shared)
+	less, needed := m.tokens-left, min(m.needed, left)
+	e := t.endpoints.Get(m.slot)
+	e.tokens -= less
+	e.needed -= m.needed - needed
+	e.ranks[m.rank] -= less
+	t.takes(m.tenant, -less)
+	m.tokens, m.needed = left, needed
 }
 
 // dropMember ends a membership; the caller deletes it from the map.
 func (t *Table) dropMember(m *member) {
 	t.uncount(m)
+	t.endpoints.Get(m.slot).contents.cut(m, 0)
 	t.releaseTenant(m.tenant)
 	if f := m.family; f != nil {
 		f.running -= m.running // whose ends are not heard of any more
@@ -449,11 +420,14 @@ type PlacedTurn struct {
 	Tenant      string
 	Share       float64 // the tenant's weight; 0 means 1
 	Priority    fleet.Priority
-	Tokens      int64    // of its prompt and the answer expected
-	First       bool     // the conversation is new: what is cached of it, it shares with others
-	Cached      int64    // tokens that are there already
-	Blocks      int      // the same in blocks
-	Prompt      []uint64 // names of the prompt's blocks, each of which stands for all before it. It is not kept
+	Tokens      int64 // of its prompt and the answer expected
+	Prompt      Prompt
+}
+
+// Prompt is what a turn's prompt begins with.
+type Prompt struct {
+	Names         []uint64 // of its blocks, each of which stands for all before it. They are not kept
+	Tokens, Bytes int      // of the whole prompt
 }
 
 // TurnPlaced makes the conversation of a turn a member of the endpoint where the turn was placed. n is the number of
@@ -466,25 +440,23 @@ func (t *Table) TurnPlaced(now time.Time, n uint32, p *PlacedTurn) {
 	e, m := t.endpoints.Get(p.Slot), t.members[p.Key]
 	if m == nil {
 		m = t.spare.take()
-		m.key, m.prefix, m.tenant = p.Key, e.longest(p.Prompt), t.tenant(p.Tenant, p.Share)
+		m.key, m.tenant = p.Key, t.tenant(p.Tenant, p.Share)
 		t.members[p.Key] = m
-		if p.First && p.Blocks > 0 && p.Blocks <= len(p.Prompt) {
-			if x := (prefix{name: p.Prompt[p.Blocks-1], blocks: p.Blocks, tokens: p.Cached}); e.mayShare(x) {
-				m.prefix = x
-			}
-		}
 		t.joinFamily(m, p.Parent)
 	} else {
 		t.uncount(m)
 		if m.slot != p.Slot {
 			m.inCache = false
-			if !e.mayShare(m.prefix) {
-				m.prefix = e.longest(p.Prompt)
-			}
+			t.endpoints.Get(m.slot).contents.cut(m, 0)
 		}
 	}
-	m.slot, m.tokens, m.rank, m.ended = p.Slot, max(0, p.Tokens-m.prefix.tokens), rankOf(p.Priority), false
+	m.slot, m.whole, m.rank, m.ended = p.Slot, p.Tokens, rankOf(p.Priority), false
 	m.running++
+	if e.keepIdle > 0 { // elsewhere nothing is held, and what is shared does not matter
+		if owner, tokens := e.contents.replace(m, &p.Prompt); owner != nil {
+			t.shares(owner, tokens)
+		}
+	}
 	t.count(m)
 	t.familyRuns(now, m, 1)
 	*t.turns.Grow(int(n)) = m
@@ -539,11 +511,11 @@ func (t *Table) TurnEnded(now time.Time, n uint32, tokens int64, computed bool) 
 	switch {
 	case computed:
 		if tokens > 0 {
-			m.tokens = max(0, tokens-m.prefix.tokens)
+			m.whole = tokens
 		}
-		m.computed, m.inCache = m.tokens, true
+		m.computed, m.inCache = m.whole, true
 	case m.running == 0:
-		m.tokens = m.computed
+		m.whole = m.computed
 	}
 	t.count(m)
 	if m.running > 0 {

@@ -32,6 +32,9 @@ func (t *Table) Reserved(slot int) int64 { return t.endpoints.Get(slot).reserved
 // Fault says which sum of the members is not what they take; "" for none.
 func (t *Table) Fault() string {
 	for _, slot := range t.slots {
+		if fault := t.faultOf(slot); fault != "" {
+			return fault
+		}
 		e, sum := t.endpoints.Get(slot), endpoint{}
 		for _, m := range t.members {
 			if m.slot != slot {
@@ -85,5 +88,44 @@ func (t *Table) Fault() string {
 	return ""
 }
 
-// Prefixes is how many prefixes of an endpoint are known to be shared.
-func (t *Table) Prefixes(slot int) int { return len(t.endpoints.Get(slot).prefixes) }
+// Blocks is how many blocks an endpoint's members have.
+func (t *Table) Blocks(slot int) int { return len(t.endpoints.Get(slot).contents.blocks) }
+
+// faultOf says what of an endpoint's contents is not what its members' prompts make; "" for nothing.
+func (t *Table) faultOf(slot int) string {
+	c := &t.endpoints.Get(slot).contents
+	shared, counted := int64(0), map[uint64]int{}
+	for _, m := range t.members {
+		if m.slot != slot {
+			continue
+		}
+		own := int64(0)
+		for i, name := range m.prompt {
+			b := c.blocks[name]
+			tokens := b.upTo - c.upTo(m.prompt, i)
+			if counted[name]++; counted[name] == 1 && b.owner == nil {
+				shared += tokens
+			}
+			if b.owner == nil && own > 0 || b.owner != nil && b.owner != m {
+				return fmt.Sprintf("block %d of a prompt is another one's", i)
+			}
+			if b.owner != nil {
+				own += tokens
+			}
+		}
+		if whole := c.upTo(m.prompt, len(m.prompt)); m.shared != whole-own || m.tokens != max(0, m.whole-m.shared) {
+			return fmt.Sprintf("a member shares %d of %d tokens and has %d; of its prompt others have %d",
+				m.shared, m.whole, m.tokens, whole-own)
+		}
+	}
+	for name, b := range c.blocks {
+		if counted[name] != b.members {
+			return fmt.Sprintf("%d members have a block, %d are counted", counted[name], b.members)
+		}
+	}
+	if c.shared != shared || len(counted) != len(c.blocks) {
+		return fmt.Sprintf("%d shared tokens, %d blocks are counted; there are %d, %d",
+			c.shared, len(c.blocks), shared, len(counted))
+	}
+	return ""
+}

@@ -1,12 +1,10 @@
 package admission
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -14,35 +12,16 @@ import (
 type Turn struct {
 	Key, Parent session.Key // of its conversation, and of the one that started that; zero for none
 	Pool        string
-	Origin      int   // slot where its conversation was last; -1 for none
-	Tokens      int64 // of its prompt and the answer expected
-	Shared      int64 // of Tokens, the most that members of one endpoint have, see Reader.Shared
-	// the same of each endpoint whose members have some: it takes less room there than elsewhere. A hold keeps a copy
-	// of the largest bound.Few
-	SharedAt []SharedAt
-	Tenant   string
-	Share    float64 // the tenant's weight; 0 means 1
-	Priority fleet.Priority
+	Origin      int      // slot where its conversation was last; -1 for none
+	Tokens      int64    // of its prompt and the answer expected
+	Shared      int64    // of Tokens, the most that members of one endpoint have, see Reader.Shared
+	Prompt      []uint64 // names of its prompt's blocks, each of which stands for all before it. A hold keeps a copy
+	Tenant      string
+	Share       float64 // the tenant's weight; 0 means 1
+	Priority    fleet.Priority
 	// for those who ask who waits, cut to longestName: its id, its conversation's name and its tenant's, which Tenant
 	// is not where routers tell each other hashes
 	Request, Name, TenantName string
-}
-
-// SharedAt is how many of a prompt's tokens the members of an endpoint have.
-type SharedAt struct {
-	Slot   int
-	Tokens int64
-}
-
-// needs is the room that a turn takes at an endpoint. Where its prefix is not, it takes room for that too, and evicts
-// other conversations.
-func (t *Turn) needs(slot int) int64 {
-	for _, s := range t.SharedAt {
-		if s.Slot == slot {
-			return max(0, t.Tokens-s.Tokens)
-		}
-	}
-	return t.Tokens
 }
 
 // heldTurn is a turn that waits for room.
@@ -131,8 +110,17 @@ func (r Reader) Shared(slot int, names []uint64) int64 {
 	if e.keepIdle == 0 {
 		return 0
 	}
-	return e.longest(names).tokens
+	return e.has(names)
 }
+
+// has is how many tokens of a prompt the members have.
+func (e *endpoint) has(prompt []uint64) int64 {
+	return e.contents.upTo(prompt, e.contents.known(prompt))
+}
+
+// needs is the room that a turn takes. Where no member has what its prompt begins with, it takes room for that too, and
+// evicts other conversations.
+func (e *endpoint) needs(turn *Turn) int64 { return max(0, turn.Tokens-e.has(turn.Prompt)) }
 
 // MayPlace reports whether the turn may be placed at an endpoint now, whose members have so many of its tokens.
 func (g *Check) MayPlace(slot int, shared int64) bool {
@@ -179,17 +167,8 @@ func (e *endpoint) fits(tokens int64) bool {
 // turn: without it each newcomer would soon evict another. That is the size of one, and of large ones a growth of a
 // twentieth.
 func (e *endpoint) free() int64 {
-	return e.room - e.shared - e.needed - e.reserved - min(e.tokens/int64(max(e.memberCount, 1)), e.room/growth)
-}
-
-// largest is a copy of the largest bound.Few.
-func largest(all []SharedAt) []SharedAt {
-	out := slices.Clone(all)
-	if len(out) > bound.Few {
-		slices.SortStableFunc(out, func(a, b SharedAt) int { return cmp.Compare(b.Tokens, a.Tokens) })
-		out = slices.Clone(out[:bound.Few])
-	}
-	return out
+	growing := min(e.tokens/int64(max(e.memberCount, 1)), e.room/growth)
+	return e.room - e.contents.shared - e.needed - e.reserved - growing
 }
 
 // holdBit are numbered above all leases of reservations.
@@ -202,7 +181,7 @@ func IsHold(l fleet.Lease) bool { return l&holdBit != 0 }
 func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Time) {
 	t.last++
 	turn.Request, turn.Name, turn.TenantName = short(turn.Request), short(turn.Name), short(turn.TenantName)
-	turn.SharedAt = largest(turn.SharedAt)
+	turn.Prompt = slices.Clone(turn.Prompt)
 	h := &heldTurn{Turn: turn, lease: holdBit | t.last, since: now, tenant: t.tenant(turn.Tenant, turn.Share)}
 	l := t.queues[turn.Pool]
 	if l == nil {
@@ -233,7 +212,7 @@ func (r Reader) MaxHold(turn *Turn) time.Duration {
 	tokens, n, perToken, engines := own, 1, 0.0, 0
 	for _, slot := range t.slots {
 		if e := t.endpoints.Get(slot); e.keepIdle > 0 {
-			tokens, n, perToken, engines = tokens+e.tokens, n+e.memberCount, perToken+e.perToken, engines+1
+			tokens, n, perToken, engines = tokens+e.filled(), n+e.memberCount, perToken+e.perToken, engines+1
 		}
 	}
 	if l := t.queues[turn.Pool]; l != nil {
@@ -303,7 +282,7 @@ func (t *Table) Admit(now time.Time, open func(now time.Time, pool string) []int
 		t.admitted = append(t.admitted, h)
 		if slot >= 0 {
 			e := t.endpoints.Get(slot)
-			h.reserved = h.needs(slot)
+			h.reserved = e.needs(&h.Turn)
 			e.reserved += h.reserved
 			t.takes(h.tenant, h.reserved)
 		}
@@ -318,7 +297,7 @@ func (t *Table) roomFor(h *heldTurn, at []int) int {
 	best, most := -1, int64(0)
 	for _, slot := range at {
 		e := t.endpoints.Get(slot)
-		needs := h.needs(slot)
+		needs := e.needs(&h.Turn)
 		free := e.free() - needs
 		if e.keepIdle > 0 && !e.fits(needs) && !e.makesRoom(h.Priority, needs) {
 			continue
@@ -338,7 +317,7 @@ func (t *Table) leastFor(h *heldTurn, at []int) int {
 	best, least := -1, 0.0
 	for _, slot := range at {
 		e := t.endpoints.Get(slot)
-		if filled := float64(h.needs(slot)-e.free()) / float64(max(e.room, 1)); best < 0 || filled < least {
+		if filled := float64(e.needs(&h.Turn)-e.free()) / float64(max(e.room, 1)); best < 0 || filled < least {
 			best, least = slot, filled
 		}
 	}

@@ -34,6 +34,9 @@ func TestAgainstModel(t *testing.T) {
 			for _, n := range w.calls() {
 				ended[w.turns[n].hold]++
 			}
+			if fault := w.Fault(); fault != "" {
+				t.Fatal(fault)
+			}
 			for n := range w.turns {
 				x := &w.turns[n]
 				if x.over {
@@ -41,9 +44,6 @@ func TestAgainstModel(t *testing.T) {
 				}
 				if held := x.hold != 0 && ended[x.hold] == 0; held == (x.at >= 0) {
 					t.Fatalf("turn %d of %s is at %d, held: %v", n, x.name, x.at, held)
-				}
-				if fault := w.Fault(); fault != "" {
-					t.Fatal(fault)
 				}
 				if x.at < 0 && w.now.After(x.until) {
 					t.Fatalf("turn %d of %s is held %v beyond its bound", n, x.name, w.now.Sub(x.until))
@@ -77,7 +77,8 @@ func TestAgainstModel(t *testing.T) {
 				n = w.ask(name, parent, tokens, rapid.SampledFrom([]fleet.Priority{
 					fleet.PriorityLow, fleet.PriorityNormal, fleet.PriorityHigh,
 				}).Draw(t, "priority"), rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "tenant"),
-					rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "share"))
+					rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "share"),
+					beginning{rapid.SampledFrom(names).Draw(t, "like"), rapid.Int64Range(0, room/2).Draw(t, "begins")})
 				all := int64(0)
 				for _, most := range largest {
 					all += most

@@ -1,12 +1,14 @@
 package admission_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/admission"
+	"github.com/warmpath/warmpath/route/internal/blocks"
 )
 
 // TestReservedOfALeft: what a called turn has reserved of an endpoint that has left is not given back to the one that
@@ -22,7 +24,7 @@ func TestReservedOfALeft(t *testing.T) {
 		}
 		return lease
 	}
-	fill := func(name string) int { return w.ask(name, "", 900, fleet.PriorityNormal, "", 0) }
+	fill := func(name string) int { return w.ask(name, "", 900, fleet.PriorityNormal, "", 0, beginning{}) }
 	first := fill("a")
 	fill("b") // is held
 	w.end(first, 0, false)
@@ -45,32 +47,57 @@ func TestReservedOfALeft(t *testing.T) {
 	}
 }
 
-// TestPrefixesAreBounded: an endpoint has so many shared prefixes at most, also when conversations move there.
-func TestPrefixesAreBounded(t *testing.T) {
-	w := newWorld(time.Hour, 1e9, 1e9)
-	n, most := uint32(0), 0
-	place := func(slot int, name string, first bool, beginning uint64) {
-		w.TurnPlaced(w.now, n, &admission.PlacedTurn{
-			Key: key(name), Slot: slot, Tokens: 100, First: first, Cached: 50, Blocks: 1,
-			Prompt: []uint64{beginning, 1000 + uint64(n)},
-		})
-		n++
-	}
-	for slot := range 2 {
-		for i := range 100 {
-			place(slot, fmt.Sprint(slot, "/", i), true, uint64(1+slot*100+i))
+// TestSharedOnce: however prompts begin like others, change and move, an endpoint's working set is each block of its
+// members' latest prompts once.
+func TestSharedOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(time.Hour, 1e9, 1e9)
+		names := []string{"a", "b", "c", "d", "e"}
+		latest := [2]map[string][]uint64{{}, {}}
+		rest := [2]map[string]int64{{}, {}}
+		for n := range rapid.IntRange(1, 40).Draw(t, "turns") {
+			name, slot := rapid.SampledFrom(names).Draw(t, "name"), rapid.IntRange(0, 1).Draw(t, "slot")
+			tokens := rapid.Int64Range(1, 300).Draw(t, "tokens")
+			prompt := w.says(name, tokens, beginning{
+				rapid.SampledFrom(names).Draw(t, "like"), rapid.Int64Range(0, 300).Draw(t, "begins"),
+			})
+			w.TurnPlaced(w.now, uint32(n), &admission.PlacedTurn{
+				Key: key(name), Slot: slot, Tokens: tokens, Prompt: promptOf(prompt, tokens),
+			})
+			delete(latest[1-slot], name)
+			delete(rest[1-slot], name)
+			latest[slot][name], rest[slot][name] = prompt, tokens-int64(blocks.Reach(len(prompt)))
+			for slot := range latest {
+				each, want := map[uint64]bool{}, int64(0)
+				for name, prompt := range latest[slot] {
+					for i, x := range prompt {
+						if !each[x] {
+							want += int64(blocks.Reach(i+1) - blocks.Reach(i))
+						}
+						each[x] = true
+					}
+					want += rest[slot][name]
+				}
+				if got, _ := w.Reader().WorkingSet(slot); got != want {
+					t.Fatalf("the working set of %d is %d, want %d", slot, got, want)
+				}
+			}
+			if fault := w.Fault(); fault != "" {
+				t.Fatal(fault)
+			}
 		}
-		most = max(most, w.Prefixes(slot))
-	}
-	for i := range 100 {
-		place(0, fmt.Sprint("1/", i), false, uint64(1+100+i))
-	}
-	if got := w.Prefixes(0); got > most || most >= 100 {
-		t.Errorf("%d prefixes after others have come, %d before", got, most)
-	}
-	if fault := w.Fault(); fault != "" {
-		t.Error(fault)
-	}
+		for _, name := range names {
+			w.ConversationEnded(key(name))
+		}
+		for n := range uint32(40) {
+			w.TurnEnded(w.now, n, 0, true)
+		}
+		for slot := range latest {
+			if got, _ := w.Reader().WorkingSet(slot); got != 0 || w.Blocks(slot) != 0 {
+				t.Fatalf("%d tokens, %d blocks are left", got, w.Blocks(slot))
+			}
+		}
+	})
 }
 
 // TestGoesToItsPrefix: a turn that was held needs less room where members have the beginning of its prompt. It goes
@@ -84,26 +111,28 @@ func TestGoesToItsPrefix(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(time.Hour, 1000, 1000)
 			place := func(n uint32, slot int, tokens int64) {
+				name := []string{"a", "b"}[n]
 				w.TurnPlaced(w.now, n, &admission.PlacedTurn{
-					Key: key([]string{"a", "b"}[n]), Slot: slot, Tokens: tokens, First: true,
+					Key: key(name), Slot: slot, Tokens: tokens,
+					Prompt: promptOf(w.says(name, tokens, beginning{name, tokens}), tokens),
 				})
 			}
 			place(0, 0, 1000)
 			place(1, 1, c.other)
 			lease, until := w.Hold(w.now, admission.Turn{
-				Key: key("c"), Pool: "m", Origin: -1, Tokens: 600, Shared: 550,
-				SharedAt: []admission.SharedAt{{Slot: 0, Tokens: 550}},
+				Key: key("c"), Pool: "m", Origin: -1, Tokens: 400, Shared: 352,
+				Prompt: w.says("c", 400, beginning{"a", 352}),
 			})
 			if w.now = until; c.ends {
 				w.TurnEnded(w.now, 0, 0, false)
-				place(0, 0, 350)
+				place(0, 0, 352)
 			}
 			called, ok := w.Admit(w.now, func(time.Time, string) []int { return []int{1, 0} })
 			if !ok || called != lease {
 				t.Fatal("it is not called")
 			}
-			if at0, at1 := w.Reserved(0), w.Reserved(1); at0 != 50 || at1 != 0 {
-				t.Errorf("%d tokens are reserved at its prefix and %d elsewhere, want 50 and 0", at0, at1)
+			if at0, at1 := w.Reserved(0), w.Reserved(1); at0 != 48 || at1 != 0 {
+				t.Errorf("%d tokens are reserved at its prefix and %d elsewhere, want 48 and 0", at0, at1)
 			}
 		})
 	}

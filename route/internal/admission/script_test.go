@@ -5,13 +5,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/admission"
+	"github.com/warmpath/warmpath/route/internal/blocks"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -44,7 +48,8 @@ type world struct {
 	now     time.Time
 	turns   []turn // by number
 	home    map[string]int
-	takes   []bool // of each endpoint: it takes turns
+	texts   map[string][]uint64 // what each conversation's latest prompt says, a word for each token
+	takes   []bool              // of each endpoint: it takes turns
 }
 
 type turn struct {
@@ -60,7 +65,7 @@ type turn struct {
 func newWorld(keeps time.Duration, rooms ...int64) *world {
 	w := &world{
 		Table: admission.New(false), engines: engines{keeps: keeps, returns: keeps}, now: time.Unix(1000, 0),
-		home: map[string]int{},
+		home: map[string]int{}, texts: map[string][]uint64{},
 	}
 	for i, room := range rooms {
 		w.engines.room = append(w.engines.room, room)
@@ -78,15 +83,43 @@ func key(name string) session.Key {
 	return session.KeyOf("", "", name)
 }
 
+// beginning is what the prompt of a turn begins with: so many tokens of another conversation's latest.
+type beginning struct {
+	of     string
+	tokens int64
+}
+
+// says has a conversation's prompt begin with another's, and go on in words of its own. A token takes a block.
+func (w *world) says(name string, tokens int64, b beginning) (names []uint64) {
+	text := slices.Clone(w.texts[b.of][:min(b.tokens, tokens, int64(len(w.texts[b.of])))])
+	for int64(len(text)) < tokens {
+		text = append(text, xxh3.HashString(fmt.Sprint(name, len(text))))
+	}
+	w.texts[name] = text
+	sum := uint64(0)
+	for i, word := range text {
+		if sum = 31*sum + word; blocks.Reach(len(names)+1) == i+1 {
+			names = append(names, sum)
+		}
+	}
+	return names
+}
+
 // ask has a turn come. It returns its number.
-func (w *world) ask(name, parent string, tokens int64, p fleet.Priority, tenant string, share float64) int {
+func (w *world) ask(
+	name, parent string, tokens int64, p fleet.Priority, tenant string, share float64, like beginning,
+) int {
 	origin, ok := w.home[name]
 	if !ok {
 		origin = -1
 	}
+	prompt, shared := w.says(name, tokens, like), int64(0)
+	for slot := range w.takes {
+		shared = max(shared, w.Reader().Shared(slot, prompt))
+	}
 	t := turn{name: name, tokens: tokens, at: -1, Turn: admission.Turn{
 		Key: key(name), Parent: key(parent), Pool: "m", Origin: origin, Tokens: tokens, Priority: p,
-		Tenant: tenant, Share: share,
+		Tenant: tenant, Share: share, Prompt: prompt, Shared: shared,
 	}}
 	w.turns = append(w.turns, t)
 	n := len(w.turns) - 1
@@ -103,7 +136,7 @@ func (w *world) place(n int) bool {
 	g := w.Reader().Check(w.now, &t.Turn, t.hold)
 	at := -1
 	for slot := range w.takes {
-		if w.takes[slot] && g.MayPlace(slot, 0) && (at < 0 || slot == t.Origin) {
+		if w.takes[slot] && g.MayPlace(slot, w.Reader().Shared(slot, t.Prompt)) && (at < 0 || slot == t.Origin) {
 			at = slot
 		}
 	}
@@ -111,14 +144,18 @@ func (w *world) place(n int) bool {
 		return false
 	}
 	at = max(at, 0)
-	_, known := w.home[t.name]
 	t.at, w.home[t.name] = at, at
 	w.TurnPlaced(w.now, uint32(n), &admission.PlacedTurn{
 		Key: t.Key, Parent: t.Parent, Slot: at, Tenant: t.Tenant, Share: t.Share, Priority: t.Priority,
-		Tokens: t.tokens, First: !known,
+		Tokens: t.tokens, Prompt: promptOf(t.Prompt, t.tokens),
 	})
 	w.EndHold(t.hold)
 	return true
+}
+
+// promptOf is a prompt with so many tokens.
+func promptOf(names []uint64, tokens int64) admission.Prompt {
+	return admission.Prompt{Names: names, Tokens: int(tokens), Bytes: int(tokens) * fleet.BlockBytes}
 }
 
 // calls places the turns that are called, and returns their numbers.
@@ -156,6 +193,7 @@ func (w *world) end(n int, tokens int64, kept bool) {
 //	> engines ROOM... keeps TIME       first: tokens of each cache, and how long an idle member stays one. A token takes 1 ms
 //	   [returns TIME]                  none comes back that is idle for longer
 //	> turn NAME TOKENS [of PARENT] [high|low] [by TENANT] [weight N]
+//	   [begins N as NAME]              N tokens of its prompt are as the other's latest
 //	> end NAME [TOKENS]                its answer is complete
 //	> over NAME                        its conversation has ended
 //	> fail NAME                        its engine failed
@@ -242,7 +280,7 @@ func play(t *testing.T, script string) string {
 				w.engines.returns = span(f[i+3])
 			}
 		case "turn":
-			parent, p, tenant, share := "", fleet.PriorityNormal, "", 0.0
+			parent, p, tenant, share, like := "", fleet.PriorityNormal, "", 0.0, beginning{}
 			for i := 3; i < len(f); i++ {
 				switch f[i] {
 				case "of":
@@ -251,13 +289,15 @@ func play(t *testing.T, script string) string {
 					tenant = f[i+1]
 				case "weight":
 					share = float64(number(f[i+1]))
+				case "begins":
+					like = beginning{f[i+3], number(f[i+1])}
 				case "high":
 					p = fleet.PriorityHigh
 				case "low":
 					p = fleet.PriorityLow
 				}
 			}
-			n := w.ask(f[1], parent, number(f[2]), p, tenant, share)
+			n := w.ask(f[1], parent, number(f[2]), p, tenant, share, like)
 			if x := &w.turns[n]; x.at >= 0 {
 				fmt.Fprintf(&out, "%s goes to %d\n", x.name, x.at)
 			} else {

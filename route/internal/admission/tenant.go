@@ -71,7 +71,7 @@ func (t *Table) fair() {
 	room, sum, weights := 0.0, 0.0, 0.0
 	for _, slot := range t.slots {
 		if e := t.endpoints.Get(slot); e.keepIdle > 0 && float64(e.filled()+e.reserved) > plenty*float64(e.room) {
-			room += float64(e.room - e.shared)
+			room += float64(e.room - e.contents.shared)
 		}
 	}
 	t.level, t.demands = 0, t.demands[:0]
