@@ -153,7 +153,7 @@ func (r *Router) newEndpoint(spec fleet.Endpoint) registry.Endpoint {
 func (r *Router) describe(ep registry.Endpoint) {
 	r.backlog.Describe(ep.Slot(), ep.Places(), ep.CacheTokens())
 	r.cache.Describe(ep.Slot(), cache.Facts{
-		OnePrompt: ep.IsSlot(), CacheTokens: ep.CacheTokens(), BlockTokens: ep.BlockTokens(),
+		OnePrompt: ep.IsSlot(), Off: ep.CacheOff(), CacheTokens: ep.CacheTokens(), BlockTokens: ep.BlockTokens(),
 	})
 }
 

@@ -49,6 +49,7 @@ func (t *Table) Reader() Reader { return Reader{t} }
 // Facts are what an endpoint's declaration and reports state about its cache.
 type Facts struct {
 	OnePrompt   bool  // it holds one prompt at a time, as a slot of llama.cpp does
+	Off         bool  // it says that it reuses no prefixes, which counts until an answer reports cached tokens
 	CacheTokens int64 // stated capacity; 0 unknown
 	BlockTokens int   // stated tokens per block; 0 unknown
 }
@@ -60,6 +61,7 @@ type endpoint struct {
 	outstanding resident
 	capacity    capacity
 	grain       grain
+	reuses      bool     // an answer has reported cached tokens
 	flow        int64    // estimated blocks computed so far
 	losses      losses   // of single prompts
 	lost        uint64   // times that the cache was lost
@@ -156,8 +158,15 @@ func (r Reader) Capacity(slot int) int64 {
 	return r.provenTokens(slot)
 }
 
-// Room is the learnt capacity in tokens where the engine states one or its events show it; 0 where it is only assumed.
+// off reports whether the engine reuses nothing.
+func (e *endpoint) off() bool { return e.facts.Off && !e.reuses }
+
+// Room is the learnt capacity in tokens where the engine states one or its events show it; 0 where it is only
+// assumed, and where the engine reuses nothing.
 func (r Reader) Room(slot int) int64 {
+	if r.t.endpoints.Get(slot).off() {
+		return 0
+	}
 	if r.t.endpoints.Get(slot).facts.CacheTokens <= 0 && r.t.reported.Reader().Capacity(slot) <= 0 {
 		return 0
 	}

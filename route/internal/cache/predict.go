@@ -83,6 +83,9 @@ func (r Reader) find(
 		if i == 0 || c.Model != x.model {
 			r.look(x, req, c.Model)
 		}
+		if r.t.endpoints.Get(c.Slot).off() {
+			continue
+		}
 		h.Blocks = x.matches.Depth(c.Slot)
 		h.CachedTokens = r.wholeBlocks(c, min(p.Size.At(blocks.Bytes(h.Blocks)), p.Size.Tokens-1))
 	}

@@ -135,9 +135,14 @@ func (t *Table) Note(x *Text, m Missed) {
 	t.reported.Touch(&x.chain)
 }
 
-// wholeBlocks rounds down to whole blocks of an endpoint's engine, or to the unit in which it finds prompts again.
+// wholeBlocks rounds down to whole blocks of an endpoint's engine, or to the unit in which it finds prompts again; 0 if
+// it finds none again.
 func (r Reader) wholeBlocks(c *pick.Endpoint, tokens int) int {
-	if n := r.t.endpoints.Get(c.Slot).grain.block(c.BlockTokens); n > 1 {
+	e := r.t.endpoints.Get(c.Slot)
+	if e.off() {
+		return 0
+	}
+	if n := e.grain.block(c.BlockTokens); n > 1 {
 		return tokens - tokens%n
 	}
 	return tokens

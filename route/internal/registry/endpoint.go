@@ -157,6 +157,9 @@ func (e Endpoint) Handover() string { return e.r.report.Handover }
 // CacheTokens is the reported capacity of its cache; 0 unknown.
 func (e Endpoint) CacheTokens() int64 { return e.r.report.CacheTokens }
 
+// CacheOff reports whether it says that it reuses no prefixes.
+func (e Endpoint) CacheOff() bool { return e.r.report.CacheOff }
+
 // BlockTokens is the reported number of tokens per block; 0 unknown.
 func (e Endpoint) BlockTokens() int { return e.r.report.BlockTokens }
 

@@ -228,6 +228,9 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 		o.Load, e.r.loadAt = n.Load, now
 		t.loads = t.loads || n.Load.Loaded != nil
 	}
+	if n.CacheTokens > 0 || n.CacheOff { // engines say both at one place
+		o.CacheOff = n.CacheOff
+	}
 	setPositive(&o.CacheTokens, n.CacheTokens)
 	setPositive(&o.BlockTokens, n.BlockTokens)
 	setPositive(&o.Slots, n.Slots)
