@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -428,16 +429,20 @@ func TestHeadersOfOneHop(t *testing.T) {
 // TestStalledUploadIsLetGo: where the handler ended while the client was still read from, net/http took the deadline
 // off and waited for the rest of the body, which a client that has its answer may never send.
 func TestStalledUploadIsLetGo(t *testing.T) {
-	for range 20 { // it is a race
-		r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, _ *http.Request) {
-			_ = http.NewResponseController(w).EnableFullDuplex()
-			w.Header().Set("Connection", "close")
-			w.WriteHeader(404)
+	for i := range 20 { // it is a race
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel() // each client is listened to for a while after its answer
+			r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+				_ = http.NewResponseController(w).EnableFullDuplex()
+				w.Header().Set("Connection", "close")
+				w.WriteHeader(404)
+			})
+			c := r.open("POST /upload HTTP/1.1\r\nHost: x\r\n" +
+				"Content-Type: audio/wav\r\nContent-Length: 1000\r\n\r\nabc")
+			if b, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 404 ") {
+				t.Fatalf("the connection answered %q and ended with %v", b, err)
+			}
 		})
-		c := r.open("POST /upload HTTP/1.1\r\nHost: x\r\nContent-Type: audio/wav\r\nContent-Length: 1000\r\n\r\nabc")
-		if b, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 404 ") {
-			t.Fatalf("the connection answered %q and ended with %v", b, err)
-		}
 	}
 }
 
