@@ -12,7 +12,7 @@ import (
 
 // placeholder is how other programs write a variable into their files: Compose and shells (${NAME}, $NAME), Kubernetes
 // ($(NAME)), LiteLLM (os.environ/NAME), templates ({{ NAME }}).
-var placeholder = regexp.MustCompile(`\$\{\w+[^}]*\}|\$\(\w+\)|^\$[A-Z_][A-Z0-9_]*$|^os\.environ/|\{\{.*\}\}`)
+var placeholder = regexp.MustCompile(`\$\{\w+[^}]*\}|\$\(\w+\)|^\$[A-Z_][A-Z0-9_]*$|^os\.environ/\w*|\{\{.*\}\}`)
 
 // checkPlaceholders reports each secret that names a variable. Nothing replaces it here, so the name itself would be
 // the secret: engines refuse it, and everybody who reads the file knows the token of the router.
@@ -43,9 +43,9 @@ func placeholders(path string, v reflect.Value, faults []error) []error {
 				continue
 			}
 			for _, text := range secretTexts(of) {
-				if placeholder.MatchString(text) {
-					faults = append(faults, fault(at, "is %q as it stands, since variables are not replaced here%s",
-						text, insteadOf(f.Name, fields)))
+				if name := placeholder.FindString(text); name != "" { // the rest may be a secret
+					faults = append(faults, fault(at, "has %q as it stands, since variables are not replaced here%s",
+						name, insteadOf(f.Name, fields)))
 				}
 			}
 		}

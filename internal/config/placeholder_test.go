@@ -27,13 +27,13 @@ otlp: {endpoint: "http://o:1", headers: {a: b, c: "Bearer ${KEY:-none}"}}
 `), nil)
 	const envOrFile = "; give api_key_env or api_key_file"
 	want := []string{
-		`w.yaml:1:9: admin.token: is "${ADMIN_TOKEN_OF_OURS}" as it stands, ` + unreplaced + "; give token_file",
-		`w.yaml:3:23: endpoints[0].api_key: is "${VLLM_API_KEY}" as it stands, ` + unreplaced + envOrFile,
-		`w.yaml:4:23: endpoints[1].api_key: is "os.environ/VLLM_API_KEY" as it stands, ` + unreplaced + envOrFile,
-		`w.yaml:5:3: endpoints[2].api_key: is "$(VLLM_API_KEY)" as it stands, ` + unreplaced + envOrFile,
-		`w.yaml:6:23: endpoints[3].api_key: is "$VLLM_API_KEY" as it stands, ` + unreplaced + envOrFile,
-		`w.yaml:11:24: discovery.dns[0].api_key: is "{{ .Values.key }}" as it stands, ` + unreplaced + envOrFile,
-		`w.yaml:12:32: otlp.headers: is "Bearer ${KEY:-none}" as it stands, ` + unreplaced,
+		`w.yaml:1:9: admin.token: has "${ADMIN_TOKEN_OF_OURS}" as it stands, ` + unreplaced + "; give token_file",
+		`w.yaml:3:23: endpoints[0].api_key: has "${VLLM_API_KEY}" as it stands, ` + unreplaced + envOrFile,
+		`w.yaml:4:23: endpoints[1].api_key: has "os.environ/VLLM_API_KEY" as it stands, ` + unreplaced + envOrFile,
+		`w.yaml:5:3: endpoints[2].api_key: has "$(VLLM_API_KEY)" as it stands, ` + unreplaced + envOrFile,
+		`w.yaml:6:23: endpoints[3].api_key: has "$VLLM_API_KEY" as it stands, ` + unreplaced + envOrFile,
+		`w.yaml:11:24: discovery.dns[0].api_key: has "{{ .Values.key }}" as it stands, ` + unreplaced + envOrFile,
+		`w.yaml:12:32: otlp.headers: has "${KEY:-none}" as it stands, ` + unreplaced,
 	}
 	if diff := cmp.Diff(strings.Join(want, "\n"), strings.Join(lines(err), "\n")); diff != "" {
 		t.Error(diff)
