@@ -65,8 +65,8 @@ func (r *readers) admit(q *asked, f *filled) (hold *admission.Turn) {
 	q.shared = slices.Grow(q.shared[:0], len(v.Candidates))[:len(v.Candidates)]
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		turn.Prompt = r.cache.Names(&q.text, q.req, c.Model)
-		q.shared[i] = r.admission.Shared(c.Slot, turn.Prompt)
+		turn.Names = r.cache.Names(&q.text, q.req, c.Model)
+		q.shared[i] = r.admission.Shared(c.Slot, turn.Names)
 		turn.Shared = max(turn.Shared, q.shared[i])
 	}
 	check := r.admission.Check(q.now, turn, q.req.Hold)

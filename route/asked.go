@@ -73,7 +73,7 @@ func newChance() (c chance) {
 // arrivedRows is in the place of a leg.
 const arrivedRows = fleet.LegDecode + 1
 
-// rowsOf is memory for so many rows of a leg's view.
+// rowsOf is memory for n rows of a leg's view.
 func (s *scratch) rowsOf(l fleet.Leg, n int) []pick.Candidate {
 	s.rows[l] = slices.Grow(s.rows[l][:0], n)[:n]
 	return s.rows[l]

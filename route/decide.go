@@ -98,7 +98,7 @@ func (r *Router) place(q *asked, seen *noticed, c *chosen, p *Made) {
 	r.budget.Enter(q.now, q.req)
 }
 
-// note records that the request was seen, whether or not it was placeq. It returns what other routers are told of its
+// note records that the request was seen, whether or not it was placed. It returns what other routers are told of its
 // conversation.
 func (r *Router) note(q *asked, seen *noticed) (said conversation.Announcement) {
 	r.arrivals.Age(q.now)

@@ -39,7 +39,7 @@ func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 	answers := search{leg: fleet.LegUnsplit, who: q.who, decodes: why.Splits() && p.SplitsAlways()}
 	var prefill filled
 	if why.Splits() || open {
-		by := search{leg: fleet.LegPrefill, model: r.settleModel(q, seen, &answers)}
+		by := search{leg: fleet.LegPrefill, who: r.prefillSide(q), model: r.settleModel(q, seen, &answers)}
 		by.prices = r.prices(q, by.leg, open)
 		if prefill, err = r.fillPrefill(q, seen, &by); err != nil {
 			if r.noFallback && rule.When != WhenFree || p.SplitsAlways() && !p.ServesWhole() {
@@ -152,7 +152,7 @@ func pairs(prefiller, decoder *pick.Candidate) bool {
 
 // choosePrefill chooses another prefiller for a request that keeps its decoder.
 func (r *readers) choosePrefill(q *asked, seen *noticed, c *chosen) error {
-	s := search{leg: fleet.LegPrefill, model: q.legModel()}
+	s := search{leg: fleet.LegPrefill, who: r.prefillSide(q), model: q.legModel()}
 	f, err := r.fillPrefill(q, seen, &s)
 	if err != nil {
 		return err
@@ -208,10 +208,15 @@ func (r *readers) pair(q *asked, f *filled, other string) {
 	})
 }
 
-// fillPrefill fills the view of possible prefillers, and who in their search.
+// prefillSide is the conversation in the scope of the prefill side.
+func (r *readers) prefillSide(q *asked) *conversation.Found {
+	who := &q.found[fleet.LegPrefill]
+	r.conversations.FindOther(q.now, q.scope(fleet.LegPrefill), q.who, who)
+	return who
+}
+
+// fillPrefill fills the view of possible prefillers.
 func (r *readers) fillPrefill(q *asked, seen *noticed, s *search) (f filled, err error) {
-	s.who = &q.found[fleet.LegPrefill]
-	r.conversations.FindOther(q.now, q.scope(fleet.LegPrefill), q.who, s.who)
 	f, err = r.fill(q, seen, s)
 	f.forced = pinOf(f.forced)
 	return f, err

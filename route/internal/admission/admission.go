@@ -103,7 +103,7 @@ type endpoint struct {
 type member struct {
 	key        session.Key
 	slot       int
-	prompt     []uint64 // names of its latest prompt's blocks; empty if they are not counted
+	names      []uint64 // of its latest prompt's blocks; empty if they are not counted
 	whole      int64    // tokens, prompt and answer
 	shared     int64    // of these, those that others have too: a system prompt, or a conversation branched off
 	tokens     int64    // the rest
@@ -256,7 +256,7 @@ func (t *Table) count(m *member) {
 	e.memberCount++
 }
 
-// shares says that others have so many more tokens of a member's prompt.
+// shares moves tokens of a member to what it shares: another member has them now too.
 func (t *Table) shares(m *member, tokens int64) {
 	m.shared += tokens
 	left := max(0, m.whole-m.shared)

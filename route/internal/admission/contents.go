@@ -33,13 +33,13 @@ func (c *contents) upTo(prompt []uint64, n int) int64 {
 	return c.blocks[prompt[n-1]].upTo
 }
 
-// replace puts a prompt in the place of a member's earlier one. If another member had some of its blocks alone, these
-// are shared now: they are so many tokens of that member's.
+// replace puts a prompt in the place of a member's earlier one. Blocks that one other member alone had are shared from
+// now on: it returns that member, nil for none, and the tokens of these blocks.
 func (c *contents) replace(m *member, p *Prompt) (owner *member, tokens int64) {
 	if c.blocks == nil {
 		c.blocks = map[uint64]block{}
 	}
-	kept := blocks.Common(m.prompt, p.Names)
+	kept := blocks.Common(m.names, p.Names)
 	c.cut(m, kept)
 	known := kept + c.known(p.Names[kept:])
 	for i := kept; i < known; i++ {
@@ -58,25 +58,25 @@ func (c *contents) replace(m *member, p *Prompt) (owner *member, tokens int64) {
 	if known > kept {
 		m.shared = before
 	}
-	m.prompt = append(m.prompt, p.Names[kept:]...)
+	m.names = append(m.names, p.Names[kept:]...)
 	c.shared += tokens
 	return owner, tokens
 }
 
 // cut takes away a member's blocks but the first n.
 func (c *contents) cut(m *member, n int) {
-	for i := len(m.prompt) - 1; i >= n; i-- {
-		name := m.prompt[i]
+	for i := len(m.names) - 1; i >= n; i-- {
+		name := m.names[i]
 		b := c.blocks[name]
 		if b.members--; b.members > 0 {
 			c.blocks[name] = b
 			continue
 		}
 		if b.owner == nil {
-			c.shared -= b.upTo - c.upTo(m.prompt, i)
+			c.shared -= b.upTo - c.upTo(m.names, i)
 		}
 		delete(c.blocks, name)
 	}
-	m.prompt = m.prompt[:n]
-	m.shared = min(m.shared, c.upTo(m.prompt, n))
+	m.names = m.names[:n]
+	m.shared = min(m.shared, c.upTo(m.names, n))
 }

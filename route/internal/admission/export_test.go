@@ -100,9 +100,9 @@ func (t *Table) faultOf(slot int) string {
 			continue
 		}
 		own := int64(0)
-		for i, name := range m.prompt {
+		for i, name := range m.names {
 			b := c.blocks[name]
-			tokens := b.upTo - c.upTo(m.prompt, i)
+			tokens := b.upTo - c.upTo(m.names, i)
 			if counted[name]++; counted[name] == 1 && b.owner == nil {
 				shared += tokens
 			}
@@ -113,7 +113,7 @@ func (t *Table) faultOf(slot int) string {
 				own += tokens
 			}
 		}
-		if whole := c.upTo(m.prompt, len(m.prompt)); m.shared != whole-own || m.tokens != max(0, m.whole-m.shared) {
+		if whole := c.upTo(m.names, len(m.names)); m.shared != whole-own || m.tokens != max(0, m.whole-m.shared) {
 			return fmt.Sprintf("a member shares %d of %d tokens and has %d; of its prompt others have %d",
 				m.shared, m.whole, m.tokens, whole-own)
 		}

@@ -15,7 +15,7 @@ type Turn struct {
 	Origin      int      // slot where its conversation was last; -1 for none
 	Tokens      int64    // of its prompt and the answer expected
 	Shared      int64    // of Tokens, the most that members of one endpoint have, see Reader.Shared
-	Prompt      []uint64 // names of its prompt's blocks, each of which stands for all before it. A hold keeps a copy
+	Names       []uint64 // of its prompt's blocks, for one of the models that it may get. A hold keeps a copy
 	Tenant      string
 	Share       float64 // the tenant's weight; 0 means 1
 	Priority    fleet.Priority
@@ -120,7 +120,7 @@ func (e *endpoint) has(prompt []uint64) int64 {
 
 // needs is the room that a turn takes. Where no member has what its prompt begins with, it takes room for that too, and
 // evicts other conversations.
-func (e *endpoint) needs(turn *Turn) int64 { return max(0, turn.Tokens-e.has(turn.Prompt)) }
+func (e *endpoint) needs(turn *Turn) int64 { return max(0, turn.Tokens-e.has(turn.Names)) }
 
 // MayPlace reports whether the turn may be placed at an endpoint now, whose members have so many of its tokens.
 func (g *Check) MayPlace(slot int, shared int64) bool {
@@ -181,7 +181,7 @@ func IsHold(l fleet.Lease) bool { return l&holdBit != 0 }
 func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Time) {
 	t.last++
 	turn.Request, turn.Name, turn.TenantName = short(turn.Request), short(turn.Name), short(turn.TenantName)
-	turn.Prompt = slices.Clone(turn.Prompt)
+	turn.Names = slices.Clone(turn.Names)
 	h := &heldTurn{Turn: turn, lease: holdBit | t.last, since: now, tenant: t.tenant(turn.Tenant, turn.Share)}
 	l := t.queues[turn.Pool]
 	if l == nil {
@@ -203,9 +203,9 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 }
 
 // MaxHold is the longest hold of a turn: price times what it would wait if none were held. All conversations under way
-// would have their prompts computed before it, without what they share. That of one much smaller than theirs is as if
-// none were more than small times as large: a session that is held for less long than others is also evicted more
-// often.
+// would have their prompts computed before it, what they share once at each engine. That of one much smaller than
+// theirs is as if none were more than small times as large: a session that is held for less long than others is also
+// evicted more often.
 func (r Reader) MaxHold(turn *Turn) time.Duration {
 	t := r.t
 	own := turn.Tokens - turn.Shared

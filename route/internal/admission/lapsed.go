@@ -84,6 +84,6 @@ func (s *spare) take() *member {
 		return &member{}
 	}
 	m := (*s)[n-1]
-	*s, *m = (*s)[:n-1], member{prompt: m.prompt[:0]}
+	*s, *m = (*s)[:n-1], member{names: m.names[:0]}
 	return m
 }

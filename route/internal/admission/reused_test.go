@@ -121,7 +121,7 @@ func TestGoesToItsPrefix(t *testing.T) {
 			place(1, 1, c.other)
 			lease, until := w.Hold(w.now, admission.Turn{
 				Key: key("c"), Pool: "m", Origin: -1, Tokens: 400, Shared: 352,
-				Prompt: w.says("c", 400, beginning{"a", 352}),
+				Names: w.says("c", 400, beginning{"a", 352}),
 			})
 			if w.now = until; c.ends {
 				w.TurnEnded(w.now, 0, 0, false)

@@ -83,7 +83,7 @@ func key(name string) session.Key {
 	return session.KeyOf("", "", name)
 }
 
-// beginning is what the prompt of a turn begins with: so many tokens of another conversation's latest.
+// beginning is the first tokens of another conversation's latest prompt, with which a prompt begins.
 type beginning struct {
 	of     string
 	tokens int64
@@ -119,7 +119,7 @@ func (w *world) ask(
 	}
 	t := turn{name: name, tokens: tokens, at: -1, Turn: admission.Turn{
 		Key: key(name), Parent: key(parent), Pool: "m", Origin: origin, Tokens: tokens, Priority: p,
-		Tenant: tenant, Share: share, Prompt: prompt, Shared: shared,
+		Tenant: tenant, Share: share, Names: prompt, Shared: shared,
 	}}
 	w.turns = append(w.turns, t)
 	n := len(w.turns) - 1
@@ -136,7 +136,7 @@ func (w *world) place(n int) bool {
 	g := w.Reader().Check(w.now, &t.Turn, t.hold)
 	at := -1
 	for slot := range w.takes {
-		if w.takes[slot] && g.MayPlace(slot, w.Reader().Shared(slot, t.Prompt)) && (at < 0 || slot == t.Origin) {
+		if w.takes[slot] && g.MayPlace(slot, w.Reader().Shared(slot, t.Names)) && (at < 0 || slot == t.Origin) {
 			at = slot
 		}
 	}
@@ -147,13 +147,13 @@ func (w *world) place(n int) bool {
 	t.at, w.home[t.name] = at, at
 	w.TurnPlaced(w.now, uint32(n), &admission.PlacedTurn{
 		Key: t.Key, Parent: t.Parent, Slot: at, Tenant: t.Tenant, Share: t.Share, Priority: t.Priority,
-		Tokens: t.tokens, Prompt: promptOf(t.Prompt, t.tokens),
+		Tokens: t.tokens, Prompt: promptOf(t.Names, t.tokens),
 	})
 	w.EndHold(t.hold)
 	return true
 }
 
-// promptOf is a prompt with so many tokens.
+// promptOf is the prompt of these blocks; tokens are of the whole prompt.
 func promptOf(names []uint64, tokens int64) admission.Prompt {
 	return admission.Prompt{Names: names, Tokens: int(tokens), Bytes: int(tokens) * fleet.BlockBytes}
 }

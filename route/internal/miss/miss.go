@@ -124,7 +124,7 @@ func (t *Table) Expect(p *Placed) Expected {
 	return e
 }
 
-// ofKnown says why so many tokens of a known conversation's prompt are not there.
+// ofKnown says why a known conversation's prompt is not there. tokens are those that are missing.
 func (p *Placed) ofKnown(tokens int) Miss {
 	m := Miss{Tokens: tokens}
 	switch last, c, diff := p.Last, p.Chosen, &p.Differs; {
@@ -145,7 +145,8 @@ func (p *Placed) ofKnown(tokens int) Miss {
 	return m
 }
 
-// ofNew says why so many tokens of the beginning of a prompt are not there, of which no conversation is known.
+// ofNew says why the beginning of a prompt without a known conversation is not there. tokens are those that are
+// missing.
 func (p *Placed) ofNew(now, was beginning, tokens int) Miss {
 	has := func(c *pick.Candidate) bool { return c.Blocks >= beginningBlocks }
 	switch {
