@@ -23,7 +23,7 @@ func (e *UnknownModelError) Error() string {
 		model = model[:100] + "..."
 	}
 	if len(e.Known) == 0 {
-		return fmt.Sprintf("the model %q does not exist; no endpoint has reported its models yet", model)
+		return fmt.Sprintf("the model %q does not exist; no engine lists any model", model)
 	}
 	if e.Alias != nil {
 		return fmt.Sprintf(

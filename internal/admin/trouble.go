@@ -143,6 +143,12 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 			add(warn, e.Name, "See whether this machine reaches "+e.URL+".", "No answer to a health check yet.")
 		}
 	}
+	listless := e.State == "up" && len(e.Models) == 0 &&
+		e.Kind != string(fleet.KindUnknown) && e.Kind != string(fleet.KindOther) // these may take any name
+	if listless && st.UptimeSeconds > settled {
+		add(warn, e.Name, "Load a model there, or name its models in the configuration (models at the endpoint).",
+			"It lists no models: requests that name one do not go there, and get 404 where no other engine has it.")
+	}
 	switch {
 	case e.Draining && e.Load.Requests == 0:
 		add(note, e.Name, "Stop or update it now, or press Undrain to bring it back.", "Drained: nothing runs there.")

@@ -10,7 +10,9 @@ import (
 func TestTroubles(t *testing.T) {
 	ptr := func(x float64) *float64 { return &x }
 	up := func(name string, change func(*endpointView)) endpointView {
-		e := endpointView{Name: name, URL: "http://" + name, Kind: "vllm", State: "up", Weight: 1}
+		e := endpointView{
+			Name: name, URL: "http://" + name, Kind: "vllm", State: "up", Weight: 1, Models: []string{"m"},
+		}
 		if change != nil {
 			change(&e)
 		}
@@ -38,6 +40,21 @@ func TestTroubles(t *testing.T) {
 			quiet, minute(point{Requests: 100, HitRate: ptr(.9), Balance: ptr(1.1)}), "", nil,
 		},
 		{"no endpoint", nil, quiet, nil, "", []string{"bad No endpoint is declared"}},
+		{
+			"an Ollama without a pulled model",
+			[]endpointView{
+				up("a", func(e *endpointView) { e.Kind, e.Models = "ollama", nil }),
+				up("b", func(e *endpointView) { e.Kind, e.Models = "other", nil }),
+			},
+			quiet, nil, "",
+			[]string{"warn It lists no models"},
+		},
+		{
+			"models are not known at once",
+			[]endpointView{up("a", func(e *endpointView) { e.Models = nil })},
+			statsView{Ready: true, UptimeSeconds: 1},
+			nil, "", nil,
+		},
 		{
 			"an alias of nothing",
 			[]endpointView{up("a", nil)},
