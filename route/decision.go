@@ -50,6 +50,9 @@ type Decision struct {
 	Handover string     // of a prefill leg: see Report.Handover
 }
 
+// AtHolder reports whether the endpoint is known to hold the response that the request refers to.
+func (d *Decision) AtHolder() bool { return d.Reason == pick.ReasonHolder }
+
 // Plan is where a request goes: whole to one endpoint, or split over two.
 type Plan struct {
 	Decision          // of the whole request, or of the decode leg; Lease is 0 if only a prefill leg was decided

@@ -34,7 +34,7 @@ type attempt struct {
 	span   *tracing.Attempt
 	status int // the engine's; 0 when it sent none
 
-	lacks bool // the engine does not have the model
+	lacks bool // the engine does not have the model, or the response, that the request names
 	waits bool // the request is in the router's queue
 	asked bool // the engine has been sent it, or is connected to
 	short bool // there was no file descriptor to connect with

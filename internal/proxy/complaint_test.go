@@ -242,6 +242,16 @@ func TestAPIMismatch(t *testing.T) {
 			"a path without its /v1", "/chat/completions", fleet.KindVLLM, 404, 0,
 			`the engine (vllm) does not serve /chat/completions; did you mean \"/v1/chat/completions\"?`,
 		},
+		{
+			"a path that takes no prompts", "/v1/moderations", fleet.KindVLLM, 404, 0,
+			"the engine (vllm) does not serve /v1/moderations: name a model whose engine has this API",
+		},
+		{"the same, an unknown kind", "/v1/moderations", fleet.KindOther, 404, 0, own},
+		{
+			"the same, by its method", "/v1/rerank", fleet.KindSGLang, 405, 404,
+			"the engine (sglang) does not serve /v1/rerank",
+		},
+		{"a response that is gone", "GET /v1/responses/resp_gone", fleet.KindVLLM, 404, 0, own},
 		{"an engine that says what it lacks", "/v1/embeddings", fleet.KindLlamaCpp, 501, 0, own},
 		{"a path without /v1 that the engine serves", "/chat/completions", fleet.KindLlamaCpp, 200, 0, own},
 		{
@@ -254,7 +264,11 @@ func TestAPIMismatch(t *testing.T) {
 			r.fleet.Observe(route.Probed{
 				Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: tt.kind, Models: []fleet.Model{{ID: "m"}}},
 			})
-			res, body := r.post(tt.path, `{"model":"m","messages":[],"input":"a"}`)
+			method, path := http.MethodPost, tt.path
+			if rest, get := strings.CutPrefix(path, "GET "); get {
+				method, path = http.MethodGet, rest
+			}
+			res, body := r.do(method, path, `{"model":"m","messages":[],"input":"a"}`)
 			if res.StatusCode != cmp.Or(tt.told, tt.status) || !strings.Contains(body, tt.want) {
 				t.Errorf("client got %d %q", res.StatusCode, body)
 			}

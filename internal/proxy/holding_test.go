@@ -64,6 +64,65 @@ func TestResponsesAreFoundWhileTheyAreMade(t *testing.T) {
 	}
 }
 
+// TestResponsesOfUnknownHolders: where the router does not know who has a response, as after its restart, half of the
+// requests for it were told that it is gone. An engine that does not have it has done nothing, so others are asked;
+// what the holder says, or all of them, is the answer.
+func TestResponsesOfUnknownHolders(t *testing.T) {
+	const gone = `{"error":{"message":"Response with id 'resp_1' not found.","code":404}}`
+	var asked [3]int
+	has := 2
+	engine := func(i int) engineHandler {
+		return func(w http.ResponseWriter, req *http.Request) {
+			_, _ = io.Copy(io.Discard, req.Body)
+			asked[i]++
+			if i != has {
+				w.WriteHeader(http.StatusNotFound)
+				_, _ = io.WriteString(w, gone)
+				return
+			}
+			_, _ = io.WriteString(w, `{"id":"resp_2","object":"response","output":[]}`)
+		}
+	}
+	const next = `{"model":"m","input":"more","previous_response_id":"resp_1"}`
+	for _, tt := range []struct {
+		name, method, path, body string
+		has, status              int
+	}{
+		{"read", "GET", "/v1/responses/resp_1", "", 2, 200},
+		{"deleted", "DELETE", "/v1/responses/resp_1", "", 2, 200},
+		{"cancelled", "POST", "/v1/responses/resp_1/cancel", "", 2, 200},
+		{"continued", "POST", "/v1/responses", next, 2, 200},
+		{"gone everywhere", "GET", "/v1/responses/resp_1", "", -1, 404},
+		{"continued, gone everywhere", "POST", "/v1/responses", next, -1, 404},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, proxy.Config{Retries: 2}, engine(0), engine(1), engine(2))
+			has = tt.has
+			for range 4 { // some of them begin at another engine
+				asked = [3]int{}
+				res, body := r.do(tt.method, tt.path, tt.body)
+				if res.StatusCode != tt.status || tt.status == 404 && body != gone {
+					t.Errorf("client got %d %q; asked %v", res.StatusCode, body, asked)
+				}
+				if tt.status == 404 && asked != [3]int{1, 1, 1} {
+					t.Errorf("asked %v, want each once", asked)
+				}
+			}
+			r.unblamed()
+		})
+	}
+	t.Run("the holder has forgotten it", func(t *testing.T) {
+		r := newRig(t, proxy.Config{Retries: 2, Pinning: true}, engine(0), engine(1), engine(2))
+		has = 2
+		r.post("/v1/responses", `{"model":"m","input":"hi"}`, "X-Warmpath-Pin", "e2")
+		has, asked = -1, [3]int{}
+		if res, body := r.do("GET", "/v1/responses/resp_2", ""); res.StatusCode != 404 || body != gone ||
+			asked != [3]int{0, 0, 1} {
+			t.Errorf("client got %d %q; asked %v, want its holder alone", res.StatusCode, body, asked)
+		}
+	})
+}
+
 // TestUsageIsTakenOutOfStreamsOfKnownLength: an engine, or what stands before it, may send all events with a
 // Content-Length. The chunk that the router had asked for reached clients that had not.
 func TestUsageIsTakenOutOfStreamsOfKnownLength(t *testing.T) {

@@ -248,6 +248,9 @@ func TestModelsAreMerged(t *testing.T) {
 	if body != want {
 		t.Errorf("got %s\nwant %s", body, want)
 	}
+	if _, body = r.do("GET", "/models", ""); body != want { // llama.cpp's name of the same, without a key too
+		t.Errorf("/models: got %s\nwant %s", body, want)
+	}
 	if _, body = r.do("GET", "/v1/models/m", ""); !strings.Contains(body, "x_kept") {
 		t.Errorf("one model: %s", body)
 	}

@@ -103,35 +103,39 @@ func (c *call) limit(err error) string {
 	return fault.Limit(err)
 }
 
-// absent handles an answer that says that the engine does not have the path, or the model: then its list is asked for
-// again. The next decision goes to an endpoint that may have it, since the engine has done nothing; without one the
-// client is told why. Both are nil for another answer, above all an engine's own about a response that it does not
-// have, and where nothing better is known than what the engine says.
+// absent handles an answer that says that the engine does not have the path, the model, whose list is asked for again,
+// or the response that the request names, where the router does not know who has it: it may have restarted, or another
+// router may have passed it on. The next decision goes to an endpoint that may have it, since the engine has done
+// nothing; without one the client is told why. Both are nil for another answer, and where nothing better is known than
+// what the engine says.
 func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 	c := a.c
 	if a.d.Leg != fleet.LegUnsplit {
 		return nil, nil
 	}
-	path, model := a.Lacks(res)
-	if model {
+	switch lack := a.Lacks(res); {
+	case lack.Model:
 		a.lacks = true
 		c.p.relist(a.d.Endpoint.Name)
 		return a.another(), nil
-	}
-	if !path {
+	case lack.Other && c.Request.Follows != "" && !a.d.AtHolder():
+		a.lacks = true
+		return a.another(), nil
+	case !lack.Path:
 		return nil, nil
 	}
 	a.fin.Absent, c.Request.Lacked = true, true
 	if next = a.another(); next != nil {
 		return next, nil
 	}
-	asked := c.R.URL.Path
-	switch whole := "/v1" + asked; {
-	case a.d.Kind == fleet.KindUnknown || a.d.Kind == fleet.KindOther:
-	case c.API == prompt.Other && prompt.Classify(c.R.Method, whole) != prompt.Other:
-		return nil, &fault.APIError{Path: asked, Kind: a.d.Kind, Meant: whole}
-	case c.API != prompt.Other || strings.HasPrefix(asked, "/api/"):
-		return nil, &fault.APIError{Path: asked, Kind: a.d.Kind}
+	asked, prompts := c.R.URL.Path, c.API != prompt.Other || strings.HasPrefix(c.R.URL.Path, "/api/")
+	if a.d.Kind == fleet.KindUnknown || a.d.Kind == fleet.KindOther ||
+		!prompts && paths.Known(c.API, c.R.Method, asked) == "" {
+		return nil, nil // its answer may be about something else than the path
 	}
-	return nil, nil
+	lacks := &fault.APIError{Path: asked, Kind: a.d.Kind, Prompts: prompts}
+	if whole := "/v1" + asked; !prompts && prompt.Classify(c.R.Method, whole) != prompt.Other {
+		lacks.Meant = whole
+	}
+	return nil, lacks
 }

@@ -1,5 +1,5 @@
-// Package catalog answers GETs of the lists of models: /v1/models and Ollama's /api/tags and /api/ps, and for a client
-// that may use some models only, those that it would get from one engine.
+// Package catalog answers GETs of the lists of models: /v1/models, which llama.cpp's clients also call /models, and
+// Ollama's /api/tags and /api/ps, for a client that may use some models only also where no engine is an Ollama.
 //
 // It owns the merged lists and the requests to the engines.
 //
@@ -79,7 +79,7 @@ func (g *Catalog) Answer(
 	ctx context.Context, path string, via []string, from http.Header, may func(string) bool,
 ) (list any, ok bool, err error) {
 	switch {
-	case path == openAIModels, path == llamaModels && may != nil:
+	case path == openAIModels, path == llamaModels:
 		return map[string]any{
 			"object": "list", "data": raws(g.get(ctx, via, from, openAIModels, "data", "id"), may),
 		}, true, nil

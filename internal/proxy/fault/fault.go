@@ -167,17 +167,22 @@ func Encoded(encoding string) error { return &encodingError{encoding} }
 
 // APIError says that no engine left to ask serves the client's API.
 type APIError struct {
-	Path  string
-	Kind  fleet.Kind // of the engine that was asked last
-	Meant string     // the path that the client probably meant
+	Path    string
+	Kind    fleet.Kind // of the engine that was asked last
+	Meant   string     // the path that the client probably meant
+	Prompts bool       // the API takes prompts, for which there are others
 }
 
 func (e *APIError) Error() string {
-	if e.Meant != "" {
-		return fmt.Sprintf("the engine (%s) does not serve %.100s; did you mean %q?", e.Kind, e.Path, e.Meant)
+	says := fmt.Sprintf("the engine (%s) does not serve %.100s", e.Kind, e.Path)
+	switch {
+	case e.Meant != "":
+		return fmt.Sprintf("%s; did you mean %q?", says, e.Meant)
+	case e.Prompts:
+		return says + ", and warmpath does not translate APIs: " +
+			"use an API that it serves, such as OpenAI's (/v1/chat/completions)"
 	}
-	return fmt.Sprintf("the engine (%s) does not serve %.100s, and warmpath does not translate APIs: "+
-		"use an API that it serves, such as OpenAI's (/v1/chat/completions)", e.Kind, e.Path)
+	return says + ": name a model whose engine has this API"
 }
 
 // Fault is an error as a client sees it.

@@ -166,20 +166,28 @@ func refuses(res *http.Response, field string) bool {
 	return bytes.Contains(head, []byte(field))
 }
 
-// Lacks reports whether an answer says that the engine does not have the path that was asked, or the model. The bytes
-// read are put back.
-func (a *Outgoing) Lacks(res *http.Response) (path, model bool) {
+// Lack is what an answer says that the engine does not have; all are false for another answer.
+type Lack struct {
+	Path, Model bool
+	Other       bool // what else the request names, such as a response
+}
+
+// Lacks reads what an answer says that the engine does not have. The bytes read are put back.
+func (a *Outgoing) Lacks(res *http.Response) Lack {
 	if res.StatusCode != http.StatusBadRequest && engine.Absent(res.StatusCode, nil) == engine.AbsentNothing ||
 		a.c.R.Method == http.MethodHead || a.carried() && a.c.Transport.AnswerUnseen() {
-		return false, false
+		return Lack{}
 	}
-	if len(res.Header["Content-Encoding"]) > 0 { // not read here
-		return res.StatusCode == http.StatusMethodNotAllowed, false
+	var head []byte
+	if len(res.Header["Content-Encoding"]) == 0 {
+		var err error
+		head, err = io.ReadAll(io.LimitReader(res.Body, engine.AbsentBytes))
+		res.Body = &readBack{ReadCloser: res.Body, head: head, err: err}
+	} else if res.StatusCode != http.StatusMethodNotAllowed { // not read here
+		return Lack{}
 	}
-	head, err := io.ReadAll(io.LimitReader(res.Body, engine.AbsentBytes))
-	res.Body = &readBack{ReadCloser: res.Body, head: head, err: err}
 	absent := engine.Absent(res.StatusCode, head)
-	return absent == engine.AbsentPath, absent == engine.AbsentModel
+	return Lack{absent == engine.AbsentPath, absent == engine.AbsentModel, absent == engine.AbsentOther}
 }
 
 // readBack is a body whose beginning has been read.
