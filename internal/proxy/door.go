@@ -222,7 +222,7 @@ func New(o Options) *Proxy {
 		FirstTurn: p.cfg.FirstTurn, SessionHeader: p.cfg.SessionHeader, Token: p.cfg.Token, Tenants: p.cfg.Tenants,
 		Transfers: p.cfg.Transfers, Connector: p.cfg.Connector, TRTLLM: p.cfg.TRTLLM, Receiver: p.cfg.Receiver,
 		Via: p.via,
-	}, o.Transport, p.bodies, o.Placed, o.Log)
+	}, brief{o.Transport}, p.bodies, o.Placed, o.Log)
 	p.catalog = catalog.New(o.Fleet, o.Transport, p.log)
 	p.unreached = func(endpoint string) {
 		p.sender.Gone(endpoint)

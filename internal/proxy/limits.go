@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/proxy/timeouts"
@@ -29,6 +30,30 @@ func (c *call) within(limit time.Duration) time.Duration {
 		return never
 	}
 	return limit
+}
+
+// errorPatience is the longest silence within an error. An engine has its text when it sends its status.
+const errorPatience = 10 * time.Second
+
+// silence is the longest silence within the answer, once its head has come.
+func (a *attempt) silence() time.Duration {
+	idle := a.c.bounds.Load().Idle
+	if a.status >= http.StatusBadRequest {
+		return min(idle, errorPatience)
+	}
+	return idle
+}
+
+// brief is a transport by which errors are waited for no longer than errorPatience, whoever reads them.
+type brief struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b brief) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := b.RoundTripper.RoundTrip(r)
+	if w, ok := r.Context().(*timeouts.Watch); ok && err == nil && res.StatusCode >= http.StatusBadRequest {
+		w.Shorten(errorPatience)
+	}
+	return res, err
 }
 
 // watchClient makes the call end when its client leaves: then net/http ends the request's context.

@@ -393,7 +393,7 @@ const afterEnd = 5 * time.Second
 // over: it ends for the client and in the books all the same. llama.cpp's own API has a mark for each of several
 // prompts.
 func (r *relay) patience() time.Duration {
-	idle := r.c.bounds.Load().Idle
+	idle := r.silence()
 	if (r.events || r.lines) && r.fin.Outcome == fleet.OK && r.scanner.Done() && !r.scanner.Native() {
 		return min(idle, afterEnd)
 	}

@@ -96,7 +96,7 @@ func (c *call) upgradeAt(plan *route.Plan) (next *route.Plan) {
 				a.watch.Pause() // from now on the tunnel has its own limit
 				res.Body = newTunnel(res.Body, a, c.bounds.Load().Tunnel)
 			} else {
-				a.watch.Wait(c.bounds.Load().Idle)
+				a.watch.Wait(a.silence())
 				res.Body = &timedBody{attempt: a, from: res.Body}
 			}
 			c.sent.Store(true)
@@ -172,7 +172,7 @@ type timedBody struct {
 // Read implements io.Reader.
 func (b *timedBody) Read(p []byte) (int, error) {
 	b.c.client.WriteDone()
-	b.watch.Wait(b.c.bounds.Load().Idle)
+	b.watch.Wait(b.silence())
 	n, err := b.from.Read(p)
 	b.watch.Pause()
 	b.c.client.WriteWaits()

@@ -54,6 +54,14 @@ func (w *Watch) Extend(limit time.Duration) {
 	w.deadline.Store(max(w.deadline.Load(), now+int64(limit)))
 }
 
+// Shorten ends the time limit no later than after limit.
+func (w *Watch) Shorten(limit time.Duration) {
+	until := time.Now().UnixNano() + int64(limit)
+	if deadline := w.deadline.Load(); deadline == 0 || deadline > until {
+		w.deadline.Store(until)
+	}
+}
+
 // Pause stops the time limit while the router does not read from the engine.
 func (w *Watch) Pause() (limit int64) { return w.deadline.Swap(0) }
 
