@@ -3,6 +3,7 @@ package kube
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -26,6 +27,7 @@ type apiServer struct {
 	kinds    map[string]bool           // resources that exist
 	watchers map[int]*watcher
 	refuse   int  // requests are answered with this status while it is not 0
+	endless  bool // a watch has one event, without an end
 	listing  bool // initial events in a watch are not supported: clients must list
 	lists    int  // how often all was asked for
 	next     int
@@ -242,6 +244,18 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, resource strin
 	w.WriteHeader(http.StatusOK)
 	flush := w.(http.Flusher)
 	flush.Flush()
+	s.mu.Lock()
+	endless := s.endless
+	s.mu.Unlock()
+	for begun := false; endless; begun = true {
+		line := strings.Repeat("a", 1<<20)
+		if !begun {
+			line = `{"type":"ADDED","object":"` + line
+		}
+		if _, err := io.WriteString(w, line); err != nil {
+			return
+		}
+	}
 	for {
 		select {
 		case <-r.Context().Done():

@@ -111,14 +111,15 @@ func open(
 	if err != nil {
 		return nil, err
 	}
-	client, err := dynamic.NewForConfigAndClient(access, httpclient.New(transport))
+	s := &Source{
+		c: c, home: home, log: log, changed: make(chan struct{}, 1), once: map[string]bool{},
+		said: map[string]bool{}, silent: map[string]time.Time{},
+	}
+	s.client, err = dynamic.NewForConfigAndClient(access, httpclient.New(bounded{transport, s.fault}))
 	if err != nil {
 		return nil, err
 	}
-	return &Source{
-		c: c, home: home, client: client, log: log, changed: make(chan struct{}, 1), once: map[string]bool{},
-		said: map[string]bool{}, silent: map[string]time.Time{},
-	}, nil
+	return s, nil
 }
 
 // Source is the name of the source.
