@@ -136,7 +136,14 @@ func (l *Lines) rotate() error {
 			return err
 		}
 	}
+	mine, opened := l.file.(*os.File).Stat()
 	l.close()
+	if at, err := os.Stat(l.path); err == nil && opened == nil && !os.SameFile(at, mine) {
+		if err := l.open(); err != nil || l.size < l.most { // another process has begun a new one
+			return err
+		}
+		l.close()
+	}
 	if err := os.Rename(l.path, l.path+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

@@ -90,6 +90,40 @@ func TestLinesGoOnAndRotate(t *testing.T) {
 	}
 }
 
+// TestTwoProcessesWithOneFile: one that has reached the bound goes on in the file that the other has begun, and sends
+// none of it away.
+func TestTwoProcessesWithOneFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.jsonl")
+	const most = 5_000 // some four lines
+	tell := func(n int) uint64 {
+		r := NewRing(Config{})
+		l, err := NewLines(r, path, most, nil, quiet())
+		if err != nil {
+			t.Fatal(err)
+		}
+		follow(l, func() {
+			for i := range n {
+				if i == 1 { // the other process begins a new file
+					if err := os.Rename(path, path+".1"); err != nil {
+						t.Error(err)
+					}
+					if err := os.WriteFile(path, nil, 0o600); err != nil {
+						t.Error(err)
+					}
+				}
+				r.Listener().Entry(told(fmt.Sprint("r", i), nil))
+				for l.Written() < uint64(i)+1 {
+					runtime.Gosched()
+				}
+			}
+		})
+		return l.Written()
+	}
+	if n := tell(6); n != 6 || len(written(t, path))+len(written(t, path+".1")) != 6 {
+		t.Errorf("%d written, %d and %d in the files", n, len(written(t, path)), len(written(t, path+".1")))
+	}
+}
+
 func TestLinesToStdout(t *testing.T) {
 	r := NewRing(Config{})
 	var out bytes.Buffer

@@ -87,6 +87,31 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestTwoRecordersWithOneFile: the second drops and counts until the first has ended, and then begins a file of its own;
+// nothing of the first is lost.
+func TestTwoRecordersWithOneFile(t *testing.T) {
+	first := recorder(t, nil)
+	second := recorder(t, func(c *Config) { c.File = first.cfg.File })
+	next := 0
+	play := func(r *Recorder, requests int) {
+		for range requests {
+			next++
+			r.entry(sent(next, turn("", "a", chain(next)...), fleet.Lease(next), "e"))
+			r.entry(ended(next+1, next, fleet.Lease(next), fleet.OK, fleet.Usage{PromptTokens: 100, OutputTokens: 1}))
+			r.drain(nil)
+		}
+	}
+	play(first, 3)
+	play(second, 4)
+	if got := len(write(t, first)); got != 3 || second.Written() != 0 || second.Dropped() != 4 {
+		t.Errorf("%d requests of the first, %d written by the second, %d dropped", got, second.Written(), second.Dropped())
+	}
+	play(second, 5)
+	if got := len(write(t, second)); got != 5 || second.Dropped() != 4 || len(lines(t, first.cfg.File+".1")) != 3 {
+		t.Errorf("%d requests of the second, %d dropped", got, second.Dropped())
+	}
+}
+
 // chain is a prompt that goes on from the one before.
 func chain(blocks int) []uint64 {
 	var out []uint64

@@ -12,6 +12,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -48,7 +49,8 @@ type Recorder struct {
 	out     writer
 }
 
-// New makes a recorder and begins its file. An existing file is rotated. The caller must call Run.
+// New makes a recorder and begins its file. An existing file is rotated. One that another process has claimed is begun
+// when that has ended, and until then requests are dropped. The caller must call Run.
 func New(c Config, now time.Time, log *slog.Logger) (*Recorder, error) {
 	switch {
 	case c.File == "":
@@ -64,7 +66,10 @@ func New(c Config, now time.Time, log *slog.Logger) (*Recorder, error) {
 		open: map[fleet.Lease]*item{}, engines: map[string]engineLine{},
 	}
 	r.out = newWriter(&r.cfg, &r.written, &r.dropped)
-	if err := r.out.begin(now); err != nil {
+	switch err := r.out.begin(now); {
+	case errors.Is(err, wholefile.ErrClaimed): // perhaps by the router in whose place this one begins
+		r.warn(err)
+	case err != nil:
 		return nil, fmt.Errorf("record.file: %w", err)
 	}
 	return r, nil
@@ -187,6 +192,9 @@ func (r *Recorder) Run(ctx context.Context) {
 		case <-ctx.Done():
 			r.drain(nil)
 			r.warn(r.out.close())
+			if r.out.release != nil {
+				r.out.release()
+			}
 			return
 		case it := <-r.queue:
 			r.drain(it)

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
@@ -26,7 +27,9 @@ type writer struct {
 	open func(name string) (file, error)
 	file file // nil if there is none; the next item opens one
 	// lines of the file were lost: the next line is a header, since later lines could refer to the lost ones
-	torn   bool
+	torn    bool
+	release func() // ends the claim on the file; nil without one
+
 	buf    []byte // whole lines that wait to be written
 	lines  uint64 // requests in buf
 	size   int64  // of the file, buf included
@@ -68,6 +71,13 @@ func newWriter(c *Config, written, dropped *atomic.Uint64) writer {
 func (w *writer) begin(now time.Time) error {
 	if err := w.close(); err != nil {
 		return err
+	}
+	if w.release == nil {
+		release, err := wholefile.Claim(w.cfg.File)
+		if err != nil {
+			return err
+		}
+		w.release = release
 	}
 	if at, err := os.Stat(w.cfg.File); err == nil && at.Mode().IsRegular() && at.Size() > 0 {
 		if err := w.shift(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -33,6 +34,8 @@ type Keeper struct {
 	fleet  Fleet
 	now    func() time.Time
 	log    *slog.Logger
+
+	release func() // ends the claim on the file; nil without one
 
 	mu      sync.Mutex
 	figures Figures
@@ -100,8 +103,14 @@ func (k *Keeper) Restore() {
 		"file", name, "bytes", len(b), "age", later.Round(time.Second))
 }
 
-// Run saves every so often, and once more when ctx ends.
+// Run saves every so often, and once more when ctx ends. While another router has claimed the file nothing is saved.
 func (k *Keeper) Run(ctx context.Context) {
+	k.failed(k.claim())
+	defer func() {
+		if k.release != nil {
+			k.release()
+		}
+	}()
 	every := time.NewTicker(k.config.Every)
 	defer every.Stop()
 	for {
@@ -115,19 +124,41 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
+// claim claims the file, unless this Keeper has.
+func (k *Keeper) claim() (err error) {
+	if k.release == nil {
+		k.release, err = wholefile.Claim(k.config.File)
+	}
+	return err
+}
+
 // Save writes the file.
 func (k *Keeper) Save() {
-	data, err := Encode(k.now(), k.fleet.Snapshot, k.config.Most)
+	var data []byte
+	err := k.claim()
+	if err == nil {
+		data, err = Encode(k.now(), k.fleet.Snapshot, k.config.Most)
+	}
 	if err == nil {
 		err = write(k.config.File, data)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if err == nil {
-		k.figures.Saved, k.figures.Bytes = k.now(), int64(len(data))
-		k.last = ""
+	if err != nil {
+		k.failed(err)
 		return
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.figures.Saved, k.figures.Bytes = k.now(), int64(len(data))
+	k.last = ""
+}
+
+// failed counts and tells why the file cannot be written.
+func (k *Keeper) failed(err error) {
+	if err == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.figures.Failures++
 	why := err.Error()
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {

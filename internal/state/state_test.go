@@ -2,17 +2,21 @@ package state
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"io"
 	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -211,6 +215,50 @@ func TestSameFaultIsSaidOnce(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "cannot be saved"); n != 1 || k.Figures().Failures != 3 {
 		t.Errorf("said %d times, %d failures:\n%s", n, k.Figures().Failures, log.String())
+	}
+}
+
+// TestTwoRoutersWithOneFile: the second says so and leaves the file alone; when the first has ended it saves there.
+func TestTwoRoutersWithOneFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state")
+	var log bytes.Buffer
+	begin := func(said io.Writer) (k *Keeper, end func()) {
+		k = New(Config{File: file, Every: time.Hour, Most: 1e9}, some(), time.Now,
+			slog.New(slog.NewTextHandler(said, nil)))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); k.Run(ctx) }()
+		return k, func() { cancel(); <-done }
+	}
+	_, end := begin(io.Discard)
+	for { // until it has claimed it
+		if release, err := wholefile.Claim(file); errors.Is(err, wholefile.ErrClaimed) {
+			break
+		} else if err == nil {
+			release()
+		}
+		runtime.Gosched()
+	}
+	for range 2 {
+		second, endSecond := begin(&log)
+		endSecond()
+		if _, err := os.Stat(file); err == nil || second.Figures().Failures != 2 {
+			t.Errorf("it was written: %v, %d failures", err, second.Figures().Failures)
+		}
+		if n := strings.Count(log.String(), "another process writes it"); n != 1 {
+			t.Errorf("said %d times: %s", n, log.String())
+		}
+		log.Reset()
+	}
+	end()
+	written, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, endLast := begin(&log)
+	endLast()
+	if again, err := os.ReadFile(file); err != nil || bytes.Equal(again, written) || last.Figures().Failures != 0 {
+		t.Errorf("the next one did not save: %v %s", err, log.String())
 	}
 }
 

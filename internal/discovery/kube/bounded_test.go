@@ -27,7 +27,8 @@ func TestValues(t *testing.T) {
 		return string(out), err
 	}
 	for _, row := range []string{
-		`{"type":"ADDED","object":{"a":[1,{}]}}`, "{}\n", `{"a":"}}}{[\""}`, "[\n1,\n2]", "{\"a\":\"\\\\\"}\n", "no JSON",
+		`{"type":"ADDED","object":{"a":[1,{}]}}`, "{}\n", `{"a":"}}}{[\""}`, "[\n1,\n2]", "{\"a\":\"\\\\\"}\n",
+		"no JSON",
 	} {
 		text := row
 		if row != "no JSON" {
