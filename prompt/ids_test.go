@@ -81,6 +81,14 @@ func TestUsersAndParents(t *testing.T) {
 		{"metadata out of all bounds", `{}`, http.Header{
 			"X-Codex-Turn-Metadata": {`{"thread_id":"t","x":"` + strings.Repeat("x", maxObjectBytes) + `"}`},
 		}, "", "", ""},
+		{
+			"Dynamo, earlier", `{"nvext":{"agent_hints":{"osl":5},"session_control":{"session_id":"s","action":"bind"}}}`,
+			nil, "s", "", "",
+		},
+		{
+			"Dynamo without a session", `{"nvext":{"session_control":{"session_id":5},"extra_fields":["session_id"]}}`,
+			nil, "", "", "",
+		},
 		{"Dynamo", `{}`, http.Header{"X-Dynamo-Session-Id": {"s"}, "X-Dynamo-Parent-Session-Id": {"p"}}, "s", "", "p"},
 		{"its own parent", `{}`, http.Header{
 			"X-Dynamo-Session-Id": {"s"}, "X-Dynamo-Parent-Session-Id": {"s"},
