@@ -529,7 +529,7 @@ func (c Config) Names() (*guard.Names, error) {
 	if err != nil {
 		return nil, fault("hosts", "%w", err)
 	}
-	return &guard.Names{Hosts: hosts}, nil
+	return &guard.Names{Hosts: hosts, Origins: c.CORS.Origins}, nil
 }
 
 // AliasList is the model aliases, by name.

@@ -11,7 +11,7 @@ type CORS struct {
 	// Origins are the web pages, each as https://app.example, that may read answers where an engine allows it; ["none"]
 	// forbids it to all. Access-Control-* of engines then reach no other page, and neither do the router's own. Empty
 	// leaves it to engines: vLLM allows any page. Answers that Envoy fetches do not pass the router (extproc), and keep
-	// what engines say.
+	// what engines say. The pages named may call wherever hosts would refuse their origin.
 	Origins []string `yaml:"origins"`
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -38,7 +39,10 @@ func (e *ForeignError) Unwrap() error { return e.Why }
 // of those who may reach it: a page whose name was rebound to the listener's address shows in Host, one that calls
 // across origins in Origin or Referer. Who is no browser may use any name, as a proxy in front does that passes on the
 // name of its upstream or its clients'. A nil *Names refuses nothing.
-type Names struct{ Hosts Hosts } // beside loopback names and, in Host, all addresses: those cannot be rebound
+type Names struct {
+	Hosts   Hosts    // beside loopback names and, in Host, all addresses: those cannot be rebound
+	Origins []string // of pages that may call beside those under Hosts, as browsers write them
+}
 
 // Check returns a *ForeignError, nil when the request may go on.
 func (n *Names) Check(r *http.Request) error {
@@ -104,7 +108,8 @@ func (n *Names) mayCall(origin, host string) bool {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return true
 	}
-	return strings.EqualFold(u.Host, host) || n.contain(u.Hostname())
+	return strings.EqualFold(u.Host, host) || n.contain(u.Hostname()) ||
+		slices.Contains(n.Origins, strings.ToLower(u.Scheme+"://"+u.Host))
 }
 
 func (n *Names) contain(host string) bool { return IsLoopback(host) || n.Hosts.Contain(host) }

@@ -12,7 +12,7 @@ func TestNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Names{Hosts: hosts}
+	n := &Names{Hosts: hosts, Origins: []string{"https://app.example", "http://old.example:3000", "none"}}
 	for _, c := range []struct {
 		method, host, origin, site string
 		want                       error
@@ -40,6 +40,14 @@ func TestNames(t *testing.T) {
 		{"POST", "localhost:8080", "null", "", ErrForeignOrigin},
 		{"POST", "localhost:8080", "", "cross-site", ErrForeignOrigin},
 		{"GET", "localhost:8080", "", "cross-site", nil},
+		{"POST", "localhost:8080", "https://app.example", "cross-site", nil},
+		{"OPTIONS", "localhost:8080", "https://App.example", "cross-site", nil},
+		{"POST", "localhost:8080", "http://old.example:3000", "", nil},
+		{"POST", "localhost:8080", "http://app.example", "cross-site", ErrForeignOrigin},
+		{"POST", "localhost:8080", "https://app.example:8443", "", ErrForeignOrigin},
+		{"POST", "localhost:8080", "http://old.example", "", ErrForeignOrigin},
+		{"POST", "localhost:8080", "none", "", ErrForeignOrigin},
+		{"POST", "app.example", "https://app.example", "same-origin", ErrForeignHost},
 		{"POST", "localhost:8080", "vscode-webview://abc", "", nil},
 		{"POST", "localhost:8080", "chrome-extension://abc", "cross-site", nil},
 	} {
