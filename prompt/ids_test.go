@@ -82,7 +82,8 @@ func TestUsersAndParents(t *testing.T) {
 			"X-Codex-Turn-Metadata": {`{"thread_id":"t","x":"` + strings.Repeat("x", maxObjectBytes) + `"}`},
 		}, "", "", ""},
 		{
-			"Dynamo, earlier", `{"nvext":{"agent_hints":{"osl":5},"session_control":{"session_id":"s","action":"bind"}}}`,
+			"Dynamo, earlier",
+			`{"nvext":{"agent_hints":{"osl":5},"session_control":{"session_id":"s","action":"bind"}}}`,
 			nil, "s", "", "",
 		},
 		{

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -172,6 +173,56 @@ func TestSecondKeyStaysHere(t *testing.T) {
 		}
 		if got := h.Get("Authorization"); got != want || len(h["Authorization"]) > 1 || h.Get("X-Api-Key") != "" {
 			t.Errorf("with %q as the endpoint's key the engine gets %v", key, h)
+		}
+	}
+}
+
+// TestKeyAmongSubprotocols: a WebSocket of a browser names its key among its subprotocols. It is let in by it, and the
+// engine gets the others, and the key if that is not the router's.
+func TestKeyAmongSubprotocols(t *testing.T) {
+	for _, c := range []struct {
+		forward bool
+		offers  []string
+		status  int
+		want    []string
+	}{
+		{false, []string{"realtime, openai-insecure-api-key.sk-blue, openai-beta.realtime-v1"}, 418, []string{
+			"realtime, openai-beta.realtime-v1",
+		}},
+		{false, []string{"realtime", "openai-insecure-api-key.sk-blue"}, 418, []string{"realtime"}},
+		{false, []string{"openai-insecure-api-key.sk-blue"}, 418, nil},
+		{true, []string{"realtime,openai-insecure-api-key.sk-blue"}, 418, []string{
+			"realtime,openai-insecure-api-key.sk-blue",
+		}},
+		{false, []string{"realtime, openai-insecure-api-key.theirs"}, 401, nil},
+		{false, []string{"realtime"}, 401, nil},
+	} {
+		var in inbox
+		ten := tenants()
+		ten.Required, ten.Forward = true, c.forward
+		r := newRig(t, proxy.Config{Tenants: ten}, func(w http.ResponseWriter, req *http.Request) {
+			in.handler(httptest.NewRecorder(), req)
+			w.WriteHeader(http.StatusTeapot)
+		})
+		req, err := http.NewRequest(http.MethodGet, r.url+"/v1/realtime?model=m", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = http.Header{
+			"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Protocol": c.offers,
+		}
+		res, err := r.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		var got []string
+		if in.mu.Lock(); in.header != nil {
+			got = in.header["Sec-Websocket-Protocol"]
+		}
+		in.mu.Unlock()
+		if res.StatusCode != c.status || !slices.Equal(got, c.want) {
+			t.Errorf("%q: %d, the engine got %q; want %d and %q", c.offers, res.StatusCode, got, c.status, c.want)
 		}
 	}
 }

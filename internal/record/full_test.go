@@ -87,8 +87,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestTwoRecordersWithOneFile: the second drops and counts until the first has ended, and then begins a file of its own;
-// nothing of the first is lost.
+// TestTwoRecordersWithOneFile: the second drops and counts until the first has ended, and then begins a file of its
+// own; nothing of the first is lost.
 func TestTwoRecordersWithOneFile(t *testing.T) {
 	first := recorder(t, nil)
 	second := recorder(t, func(c *Config) { c.File = first.cfg.File })
@@ -104,7 +104,8 @@ func TestTwoRecordersWithOneFile(t *testing.T) {
 	play(first, 3)
 	play(second, 4)
 	if got := len(write(t, first)); got != 3 || second.Written() != 0 || second.Dropped() != 4 {
-		t.Errorf("%d requests of the first, %d written by the second, %d dropped", got, second.Written(), second.Dropped())
+		t.Errorf("%d requests of the first, %d written by the second, %d dropped",
+			got, second.Written(), second.Dropped())
 	}
 	play(second, 5)
 	if got := len(write(t, second)); got != 5 || second.Dropped() != 4 || len(lines(t, first.cfg.File+".1")) != 3 {

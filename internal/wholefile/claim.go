@@ -15,7 +15,8 @@ func Claim(name string) (release func(), err error) {
 	if at, err := os.Stat(name); err == nil && !at.Mode().IsRegular() {
 		return func() {}, nil
 	}
-	f, err := os.OpenFile(filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	at := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".lock")
+	f, err := os.OpenFile(at, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}

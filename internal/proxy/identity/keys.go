@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,7 +53,7 @@ func (k Keys) of(h http.Header) *Key {
 	if len(k) == 0 {
 		return nil
 	}
-	for _, text := range [...]string{bearer(h.Get("Authorization")), h.Get("X-Api-Key")} {
+	for _, text := range [...]string{bearer(h.Get("Authorization")), h.Get("X-Api-Key"), offered(h)} {
 		if text == "" {
 			continue
 		}
@@ -61,6 +62,41 @@ func (k Keys) of(h http.Header) *Key {
 		}
 	}
 	return nil
+}
+
+// offers are the subprotocols that the client of a WebSocket offers (RFC 6455, section 1.9), and keyOffer begins the
+// one that is its API key: a page cannot set other headers of an upgrade (OpenAI's realtime API).
+const (
+	offers   = "Sec-Websocket-Protocol"
+	keyOffer = "openai-insecure-api-key."
+)
+
+// offered is the API key among the subprotocols; "" for none.
+func offered(h http.Header) string {
+	for _, line := range h[offers] {
+		for name := range strings.SplitSeq(line, ",") {
+			if key, ok := strings.CutPrefix(strings.TrimSpace(name), keyOffer); ok {
+				return key
+			}
+		}
+	}
+	return ""
+}
+
+// withdraw takes the keys out of the subprotocols that are to be withheld.
+func withdraw(h http.Header, withheld func(key string) bool) {
+	var left []string
+	for _, line := range h[offers] {
+		for name := range strings.SplitSeq(line, ",") {
+			name = strings.TrimSpace(name)
+			if key, ok := strings.CutPrefix(name, keyOffer); !ok || !withheld(key) {
+				left = append(left, name)
+			}
+		}
+	}
+	if delete(h, offers); len(left) > 0 {
+		h[offers] = []string{strings.Join(left, ", ")}
+	}
 }
 
 // EndedError refuses a key after its end.

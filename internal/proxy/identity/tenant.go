@@ -123,6 +123,9 @@ func (t *Tenants) strip(h http.Header) {
 	if slices.ContainsFunc(h["X-Api-Key"], names) {
 		delete(h, "X-Api-Key")
 	}
+	if offered(h) != "" {
+		withdraw(h, names)
+	}
 }
 
 // Salt is the edit that keeps the tenant's cache in the engine apart; ok is false if there is none. It includes the
