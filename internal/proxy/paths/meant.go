@@ -16,12 +16,14 @@ var common = []string{
 }
 
 const (
+	telling      = 3   // as many of them, from the first on, are told by their end without /v1
 	misspelt     = 7   // as many of them, from the first on, are long enough to be told from others by a letter or two
 	longestMeant = 128 // bytes of a path that is compared
 )
 
-// Meant is "; did you mean "x"?" for a path that was probably meant for a common one: it has something before it, lacks
-// its /v1, has slashes too many or capitals, or is misspelt. "" when none is near, or it is right.
+// Meant is "; did you mean "x"?" for a path that was probably meant for a common one: it has something before it, such
+// as a base URL that is a whole path already or Azure's deployment, lacks its /v1, has slashes too many or capitals, or
+// is misspelt. "" when none is near, or it is right.
 func Meant(asked string) string {
 	if len(asked) > longestMeant || slices.Contains(common, asked) {
 		return ""
@@ -32,6 +34,11 @@ func Meant(asked string) string {
 	}
 	for _, c := range common {
 		if strings.HasSuffix(clean, c) || "/v1"+clean == c {
+			return `; did you mean "` + c + `"?`
+		}
+	}
+	for _, c := range common[:telling] {
+		if strings.HasSuffix(clean, strings.TrimPrefix(c, "/v1")) {
 			return `; did you mean "` + c + `"?`
 		}
 	}
