@@ -197,8 +197,8 @@ func lineOf(s *live.Served) *line {
 		Stream: s.Stream, DurationMs: ms(s.Ended.Sub(s.Started)), QueuedMs: ms(s.Queued), BytesIn: s.BytesIn,
 		BytesOut: s.BytesOut, Prompt: s.Usage.PromptTokens, Output: s.Usage.OutputTokens,
 	}
-	if !s.FirstByte.IsZero() {
-		t := ms(s.FirstByte.Sub(s.Started))
+	if d, ok := s.FirstToken(); ok {
+		t := ms(d)
 		x.TTFTMs = &t
 	}
 	if s.Usage.CachedKnown {

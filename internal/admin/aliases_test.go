@@ -19,7 +19,7 @@ func TestAliases(t *testing.T) {
 	hear := tally.Listener().Served
 	asked := func(alias, model string, status, cached int, ttft time.Duration, passed ...route.PassedOver) {
 		s := &live.Served{
-			Status: status, Outcome: fleet.OK, Started: start, Ended: start.Add(time.Second),
+			Status: status, Outcome: fleet.OK, Started: start, Ended: start.Add(time.Second), Stream: true,
 			Usage:    fleet.Usage{PromptTokens: 100, CachedTokens: cached, CachedKnown: true, OutputTokens: 7},
 			Decision: route.Decision{Pool: alias, Model: model, Endpoint: fleet.Endpoint{Name: "a"}, Passed: passed},
 		}

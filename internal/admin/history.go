@@ -70,8 +70,8 @@ func (h *history) add(s *live.Served, failed bool) {
 		h.prompt += int64(s.Usage.PromptTokens)
 		h.cached += int64(s.Usage.CachedTokens)
 	}
-	if !s.FirstByte.IsZero() {
-		h.ttft.add(s.FirstByte.Sub(s.Started))
+	if d, ok := s.FirstToken(); ok {
+		h.ttft.add(d)
 	}
 }
 

@@ -23,7 +23,8 @@ func TestHistory(t *testing.T) {
 		at := t0.Add(after)
 		tally.Listener().Served(&live.Served{
 			Status: 200, Outcome: outcome, Started: at.Add(-time.Second), FirstByte: at.Add(-900 * time.Millisecond),
-			Ended: at, Usage: fleet.Usage{PromptTokens: 100, CachedTokens: cached, CachedKnown: true, OutputTokens: 10},
+			Ended: at, Stream: true,
+			Usage:    fleet.Usage{PromptTokens: 100, CachedTokens: cached, CachedKnown: true, OutputTokens: 10},
 			Decision: route.Decision{Endpoint: fleet.Endpoint{Name: endpoint}},
 		})
 	}

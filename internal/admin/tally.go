@@ -52,7 +52,7 @@ type heardOf struct {
 	WorkTokens   int64    `json:"work_tokens"`
 	WorkShare    float64  `json:"work_share"`                 // 0..1 of the whole fleet's
 	HitRate      *float64 `json:"hit_rate,omitempty"`         // 0..1, cached of prompt tokens
-	TTFTP50      *float64 `json:"ttft_p50_seconds,omitempty"` // of the newest 256 answers
+	TTFTP50      *float64 `json:"ttft_p50_seconds,omitempty"` // of the newest 256 streams
 	TTFTP90      *float64 `json:"ttft_p90_seconds,omitempty"`
 }
 
@@ -189,8 +189,8 @@ func (t *tallied) add(s *live.Served, promptToo, answerToo bool) {
 			t.work += int64(output)
 		}
 	}
-	if !s.FirstByte.IsZero() && answerToo {
-		t.ttft[t.samples%recent] = s.FirstByte.Sub(s.Started)
+	if d, ok := s.FirstToken(); ok && answerToo {
+		t.ttft[t.samples%recent] = d
 		t.samples++
 	}
 }

@@ -21,7 +21,8 @@ func TestTally(t *testing.T) {
 			o = fleet.EngineError
 		}
 		hear(&live.Served{
-			Status: status, Outcome: o, Started: t0, FirstByte: t0.Add(100 * time.Millisecond), Usage: u,
+			Status: status, Outcome: o, Started: t0, FirstByte: t0.Add(100 * time.Millisecond), Stream: true,
+			Usage:    u,
 			Decision: route.Decision{Endpoint: fleet.Endpoint{Name: endpoint}, PromptTokens: 50, CachedTokens: 20},
 		})
 	}
@@ -103,7 +104,7 @@ func TestPageLoadsNothingAndRunsItsOwnScriptOnly(t *testing.T) {
 func TestTallyOfTwoLegs(t *testing.T) {
 	tally, t0 := NewTally(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := live.Served{
-		Status: 200, Outcome: fleet.OK, Started: t0, FirstByte: t0.Add(100 * time.Millisecond),
+		Status: 200, Outcome: fleet.OK, Started: t0, FirstByte: t0.Add(100 * time.Millisecond), Stream: true,
 		Usage:    fleet.Usage{PromptTokens: 100, CachedTokens: 75, CachedKnown: true, OutputTokens: 5},
 		Decision: route.Decision{Endpoint: fleet.Endpoint{Name: "d"}, Leg: fleet.LegDecode},
 		Prefill:  route.Decision{Endpoint: fleet.Endpoint{Name: "p"}, Leg: fleet.LegPrefill},

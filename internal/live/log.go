@@ -77,8 +77,8 @@ func logServed(log *slog.Logger, s *Served) {
 	if s.Prefill.Lease != 0 {
 		attrs = append(attrs, slog.String("prefill", s.Prefill.Endpoint.Name))
 	}
-	if !s.FirstByte.IsZero() {
-		attrs = append(attrs, slog.Float64("ttft_ms", ms(s.FirstByte.Sub(s.Started))))
+	if first, ok := s.FirstToken(); ok {
+		attrs = append(attrs, slog.Float64("ttft_ms", ms(first)))
 	}
 	if u := s.Usage; u.PromptTokens > 0 {
 		attrs = append(attrs, slog.Int("prompt_tokens", u.PromptTokens), slog.Int("output_tokens", u.OutputTokens),

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -47,6 +48,15 @@ type Served struct {
 	Usage    fleet.Usage
 
 	WantedTTFT, WantedTPOT time.Duration // the client's objectives; 0 for none
+}
+
+// FirstToken is the time from a request's arrival to the first data of its answer; ok is false where that is no first
+// token: the answer was not streamed, so that its first data came with its last, or there was none.
+func (s *Served) FirstToken() (d time.Duration, ok bool) {
+	if !s.Stream || s.FirstByte.IsZero() || s.Status >= http.StatusBadRequest {
+		return 0, false
+	}
+	return s.FirstByte.Sub(s.Started), true
 }
 
 // Listener is a set of optional functions that hear what happens. They are called one at a time and must not block.

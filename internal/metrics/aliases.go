@@ -24,7 +24,7 @@ func aliasFamilies() []family {
 		},
 		{
 			"warmpath_alias_ttft_seconds", histogram, pair,
-			"Time from the arrival of these to the first data of the answer", firstByteBuckets,
+			"Time from the arrival of these to the first data of a streamed answer", firstByteBuckets,
 		},
 		{
 			"warmpath_alias_prompt_tokens_total", counter, pair,
@@ -85,8 +85,8 @@ func (a *aliases) served(s *live.Served) {
 		alias, model = other, other
 	}
 	a.requests.WithLabelValues(alias, model, codeLabel(s.Status)).Inc()
-	if !s.FirstByte.IsZero() {
-		a.ttft.WithLabelValues(alias, model).Observe(s.FirstByte.Sub(s.Started).Seconds())
+	if d, ok := s.FirstToken(); ok {
+		a.ttft.WithLabelValues(alias, model).Observe(d.Seconds())
 	}
 	for _, p := range s.Decision.Passed {
 		if a.pairs.admit(aliased{s.Decision.Pool, p.Model}) {

@@ -150,8 +150,8 @@ func (d *direct) served(s *live.Served, pool string) {
 		return
 	}
 	d.complete.Observe(seconds)
-	if !s.FirstByte.IsZero() && s.Stream {
-		d.first.Observe(s.FirstByte.Sub(s.Started).Seconds())
+	if first, ok := s.FirstToken(); ok {
+		d.first.Observe(first.Seconds())
 	}
 	if between := betweenTokens(s); between > 0 {
 		d.perToken.Observe(between.Seconds())

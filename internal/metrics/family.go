@@ -79,7 +79,8 @@ func families() []family {
 		},
 		{
 			"warmpath_ttft_seconds", histogram, poolEndpoint,
-			"Time from a client request's arrival to the first data (not the header) of its answer", firstByteBuckets,
+			"Time from a client request's arrival to the first data (not the header) of its streamed answer",
+			firstByteBuckets,
 		},
 		{
 			"warmpath_itl_seconds", histogram, poolEndpoint,

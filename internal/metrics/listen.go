@@ -57,8 +57,8 @@ func (m *Metrics) observe(s *live.Served) {
 		m.v.clientGone.Inc()
 	}
 	observe(series.request, s.Ended.Sub(s.Started).Seconds(), s.Trace)
-	if !s.FirstByte.IsZero() {
-		observe(series.ttft, s.FirstByte.Sub(s.Started).Seconds(), s.Trace)
+	if d, ok := s.FirstToken(); ok {
+		observe(series.ttft, d.Seconds(), s.Trace)
 	}
 	if d := betweenTokens(s); d > 0 {
 		observe(series.itl, d.Seconds(), s.Trace)

@@ -144,8 +144,8 @@ func story(s *live.Served) []attribute.KeyValue {
 		kv = append(kv, attribute.String("warmpath.outcome", s.Outcome.String()))
 		kv = append(kv, decided(&s.Decision)...)
 	}
-	if !s.FirstByte.IsZero() {
-		kv = append(kv, attribute.Float64("warmpath.ttft_seconds", s.FirstByte.Sub(s.Started).Seconds()))
+	if d, ok := s.FirstToken(); ok {
+		kv = append(kv, attribute.Float64("warmpath.ttft_seconds", d.Seconds()))
 	}
 	if u := s.Usage; u.PromptTokens > 0 || u.OutputTokens > 0 {
 		kv = append(kv,

@@ -47,8 +47,9 @@ func served() *live.Served {
 	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	return &live.Served{
 		ID: "req-1", API: "chat", Method: "POST", Path: "/v1/chat/completions", Status: 200, Attempts: 1,
-		Started: t0, FirstByte: t0.Add(80 * time.Millisecond), Ended: t0.Add(time.Second), Decision: decision(),
-		Usage: fleet.Usage{PromptTokens: 100, CachedTokens: 70, OutputTokens: 20, CachedKnown: true},
+		Started: t0, FirstByte: t0.Add(80 * time.Millisecond), Ended: t0.Add(time.Second), Stream: true,
+		Decision: decision(),
+		Usage:    fleet.Usage{PromptTokens: 100, CachedTokens: 70, OutputTokens: 20, CachedKnown: true},
 	}
 }
 
