@@ -120,8 +120,8 @@ endpoints: [{url: %[3]q}, {url: %[4]q, models: [parrot]}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) != 3 {
-		t.Errorf("%d files were written, want 3: %v", len(files), files)
+	if len(files) != 4 {
+		t.Errorf("%d files were written, want 3 and a claim: %v", len(files), files)
 	}
 	for _, f := range files {
 		text, err := os.ReadFile(filepath.Join(dir, f.Name()))
@@ -131,8 +131,8 @@ endpoints: [{url: %[3]q}, {url: %[4]q, models: [parrot]}]
 		written[f.Name()] = string(text)
 	}
 	for where, text := range written {
-		if text == "" {
-			t.Errorf("%s: nothing was written", where)
+		if claim := strings.HasSuffix(where, ".lock"); claim != (text == "") {
+			t.Errorf("%s: %d bytes were written", where, len(text))
 		}
 		for _, secret := range []string{prompt, answer, key} {
 			if i := strings.Index(text, secret); i >= 0 {
