@@ -160,8 +160,8 @@ function showTotals() {
     total("queued", count(queued), "requests that wait in the router"),
     total("held", count(stats.held || 0), "sessions whose next turn waits until the engines' caches have room (admission)"),
     total("token hit rate", percent(hitRate("", s)), "share of prompt tokens found in engines' caches, over the last minute"),
-    total("TTFT p50", seconds(s.ttft_p50_seconds), "of the newest 256 answers"),
-    total("TTFT p90", seconds(s.ttft_p90_seconds), "of the newest 256 answers"),
+    total("TTFT p50", seconds(s.ttft_p50_seconds), "of the newest 256 streamed answers"),
+    total("TTFT p90", seconds(s.ttft_p90_seconds), "of the newest 256 streamed answers"),
     total("conversations", count(stats.sessions)),
     total("served", count(s.requests || 0)),
     total("failed", count(s.failed || 0)));
