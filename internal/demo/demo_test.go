@@ -3,6 +3,7 @@ package demo
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -78,5 +79,47 @@ func TestAgentsFleets(t *testing.T) {
 	if need := a.clients() * int(float64(w.System)+w.User*w.First+w.Turns/2*(w.User+w.Answer)); need < 11*agentCache*
 		a.o.Engines/10 {
 		t.Errorf("the sessions need %d tokens of %d", need, agentCache*a.o.Engines)
+	}
+}
+
+// TestSessionsFitTheEngines: a session that outgrows an engine's context shows a failure that is nobody's fault. One of
+// a thousand turns did, at 32,768 tokens.
+func TestSessionsFitTheEngines(t *testing.T) {
+	o := Options{Policy: "session", Engines: 4, Rate: 4}
+	a := &agents{o: &o}
+	w := a.workload()
+	w.Conversations = 100
+	longest := 0
+	for seed := range uint64(50) {
+		for _, c := range w.Draw(seed) {
+			tokens := c.SystemTokens
+			for _, x := range c.Turns {
+				tokens += x.User + x.Answer
+			}
+			longest = max(longest, tokens)
+		}
+	}
+	var engines struct {
+		Data []struct {
+			Context int `json:"max_model_len"`
+		}
+	}
+	o.Start = func(_ context.Context, f Fleet) (*Router, error) {
+		res, err := http.Get(f.Endpoints[0].URL + "/v1/models")
+		if err != nil {
+			return nil, err
+		}
+		defer res.Body.Close()
+		return &Router{Stop: func(context.Context) error { return nil }}, json.NewDecoder(res.Body).Decode(&engines)
+	}
+	f := Fleet{Endpoints: endpoints("engine", "", 1), Engine: agentEngine()}
+	s, err := newSide(t.Context(), &o, "a", f, http.DefaultClient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+	need := longest + longest/4 // a quarter for what stands around messages
+	if len(engines.Data) != 1 || engines.Data[0].Context < need {
+		t.Errorf("the longest of 5,000 sessions needs %d tokens, engines have %v", need, engines.Data)
 	}
 }

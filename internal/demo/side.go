@@ -82,7 +82,7 @@ func newSide(ctx context.Context, o *Options, name string, f Fleet, client *http
 		at := &f.Endpoints[i]
 		served, err := enginetest.New(enginetest.Options{
 			Dialect: fleet.KindVLLM, Models: []string{"demo"}, Seed: uint64(i), Connector: f.Connector,
-			Engine: f.Engine,
+			Engine: f.Engine, ContextTokens: f.Engine.CacheTokens,
 		})
 		if err != nil {
 			s.close()
