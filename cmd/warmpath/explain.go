@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/warmpath/warmpath/internal/explain"
 	"github.com/warmpath/warmpath/internal/shadow"
 	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/policy/nearest"
 )
 
 // explainOptions are the flags of explain.
@@ -86,16 +88,21 @@ yet among them.`,
 	f.BoolVar(&o.held, "held", false,
 		"the turns that are held before they are decided (admission), in place of decisions")
 	f.BoolVar(&o.json, "json", false, "print JSON, one decision a line")
-	reasons := []cobra.Completion{explain.Refused}
-	for _, r := range policy.Reasons() {
-		reasons = append(reasons, string(r))
-	}
 	for flag, words := range map[string][]cobra.Completion{
-		"reason": reasons, "last": nil, "endpoint": nil, "pool": nil,
+		"reason": reasons(), "last": nil, "endpoint": nil, "pool": nil,
 	} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
 	return c
+}
+
+// reasons are the words of --reason.
+func reasons() []string {
+	words := []string{explain.Refused}
+	for _, r := range policy.Reasons() {
+		words = append(words, string(r))
+	}
+	return words
 }
 
 // explainArgs takes one request id, or none with --last.
@@ -224,8 +231,12 @@ func nothingFound(a *explain.Answer, o explainOptions, request string) error {
 		return fmt.Errorf("request %s is not among the newest %d decisions of %d: it is still running, "+
 			"too old (explain.keep keeps more), or went through another router", request, a.Kept, a.Total)
 	default:
-		return fmt.Errorf("none of the newest %d decisions fits %s; see them all with --last N alone",
-			a.Kept, filters(o))
+		hint := ""
+		if words := reasons(); o.reason != "" && !slices.Contains(words, o.reason) {
+			hint = nearest.OrValid(o.reason, words, words) + ";"
+		}
+		return fmt.Errorf("none of the newest %d decisions fits %s%s see them all with --last N alone",
+			a.Kept, filters(o), cmp.Or(hint, ";"))
 	}
 }
 

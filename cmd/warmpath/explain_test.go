@@ -175,6 +175,7 @@ func TestExplainSaysWhatToDo(t *testing.T) {
 	r.ask(t, "known", "s", 10)
 	for _, c := range []struct{ args, want string }{
 		{"none-such", "request none-such is not among the newest 1 decisions of 1: it is still running, too old"},
+		{"--last=5 --reason=leave", `fits --reason leave; did you mean "leaves"? valid: refused, `},
 		{"--last=5 --endpoint=zz --reason=leaves", "none of the newest 1 decisions fits --endpoint zz --reason leaves"},
 	} {
 		if code, _, log := r.explain(t, append(strings.Fields(c.args), "--token", "t0ken")...); code != exitRuntime ||
