@@ -34,8 +34,8 @@ func (e engines) Epoch(slot int) uint32 { return e.cache.Epoch(slot) }
 func (e engines) MsPerToken(slot int) float64 { return e.speed.MsPerToken(slot) }
 
 // WorthKeeping is how long an idle conversation's cache is worth keeping.
-func (e engines) WorthKeeping(wholeMs float64, kept bool) time.Duration {
-	return e.arrivals.WorthKeeping(wholeMs, kept)
+func (e engines) WorthKeeping(wholeMs float64, soFar time.Duration) time.Duration {
+	return e.arrivals.WorthKeeping(wholeMs, soFar)
 }
 
 // Back is the share of the conversations that have been idle for some time, and come back before they have been for

@@ -82,7 +82,7 @@ func (s *scratch) rowsOf(l fleet.Leg, n int) []pick.Candidate {
 // identify finds out what is known of a request: its pool, its conversation and the size of its prompt. On an error
 // only the pool is set, if that was found.
 func (r *readers) identify(now time.Time, req *fleet.Request, s *scratch) (q asked, err error) {
-	q = asked{now: now, req: req, who: &s.found[fleet.LegUnsplit], asker: asker(req, r.replicas), scratch: s}
+	q = asked{now: now, req: req, who: &s.found[fleet.LegUnsplit], asker: r.asker(req), scratch: s}
 	if !r.budget.Allows(now, req) {
 		return q, ErrRetryBudget
 	}
@@ -102,9 +102,9 @@ func (r *readers) identify(now time.Time, req *fleet.Request, s *scratch) (q ask
 }
 
 // asker is what the queue needs to know about the request's owner.
-func asker(req *fleet.Request, replicas bool) backlog.Asker {
+func (r *readers) asker(req *fleet.Request) backlog.Asker {
 	who := backlog.Asker{Tenant: req.Tenant, QueueClass: req.QueueClass}
-	if replicas { // other routers are not told names
+	if r.replicas { // other routers are not told names
 		who.Tenant = tenantMark(tenantHash(req.Tenant))
 	}
 	return who

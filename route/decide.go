@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/cost"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 )
 
@@ -143,7 +144,10 @@ func (r *Router) commit(
 	if made.Model == "" || q.req.Model == "" {
 		made.Model = q.req.Model
 	}
-	scored := c.Terms != pick.Terms{}
+	scope := p.scope
+	if r.cfg.Explain && c.Terms != (pick.Terms{}) { // the policy has filled them in
+		scope = cost.ForChoice(v)
+	}
 	if choice.Reason == pick.ReasonWeighed {
 		for i := range v.Candidates {
 			reckoned(q.req, v, i, &p.scope)
@@ -159,7 +163,9 @@ func (r *Router) commit(
 	if f.released = policy.Hooks.Released; policy.Hooks.Reserved != nil {
 		policy.Hooks.Reserved(f.decision.Lease, c, v, q.req)
 	}
-	r.explain(q, p, f, scored)
+	if r.cfg.Explain {
+		r.explain(q, p, f, &scope)
+	}
 	if q.req.Class == fleet.Turn {
 		r.bind(q, v, t, f, c.Model)
 		r.addMember(q, v, f, c)

@@ -54,8 +54,8 @@ const (
 	ScopeOfPolicy  = "policy"
 )
 
-// costsOf says what the terms of a candidate consist of, and in which scope that is. scored means that the policy has
-// filled them in.
+// costsOf says what the terms of a candidate consist of if they were reckoned in a scope, and that scope's name; it is
+// ScopeOfPolicy if they were not.
 func costsOf(v *pick.View, c *pick.Candidate, s *cost.Scope) (x Costs, scope string) {
 	var is pick.Terms
 	parts := cost.Estimate(v, c, s, &is)
@@ -78,17 +78,11 @@ func reckoned(req *fleet.Request, v *pick.View, index int, s *cost.Scope) float6
 	return c.Terms.TTFT()
 }
 
-// explain records the candidates of a decision, in the reservation's own memory, which is reused.
-// scored means that the policy has filled in the terms.
-func (r *Router) explain(q *asked, p *placement, f *reservation, scored bool) {
-	if !r.cfg.Explain {
-		return
-	}
-	req, v, t, chosen, scope := q.req, p.view, p.who, p.choice.Index, p.scope
+// explain records the candidates of a decision, in the reservation's own memory, which is reused. scope is the one in
+// which the terms of the chosen one were reckoned.
+func (r *Router) explain(q *asked, p *placement, f *reservation, scope *cost.Scope) {
+	req, v, t, chosen := q.req, p.view, p.who, p.choice.Index
 	f.explanation.miss = r.expectMiss(q, p, f)
-	if scored {
-		scope = cost.ForChoice(v)
-	}
 	f.explanation.home = ""
 	if t.Known {
 		f.explanation.home = t.Entry.Endpoint
@@ -122,7 +116,7 @@ func (r *Router) explain(q *asked, p *placement, f *reservation, scored bool) {
 			parts = append(parts, Costs{})
 			continue
 		}
-		x, is := costsOf(v, &kept[i], &scope)
+		x, is := costsOf(v, &kept[i], scope)
 		if reckons != ScopeOfPolicy {
 			reckons = is
 		}

@@ -36,20 +36,25 @@ func (p *placement) row() *pick.Candidate { return &p.view.Candidates[p.choice.I
 func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 	p, rule := q.pool, q.pool.Rule()
 	why, open := rule.Ask(split.Pool{Splits: p.Splits(), Must: p.SplitsAlways()}, q.req, q.size.Tokens)
-	answers := search{leg: fleet.LegUnsplit, who: q.who, decodes: why.Splits() && p.SplitsAlways()}
 	var prefill filled
 	if why.Splits() || open {
+		answers := q.answerSearch(why, prices{})
 		by := search{leg: fleet.LegPrefill, who: r.prefillSide(q), model: r.settleModel(q, seen, &answers)}
-		by.prices = r.prices(q, by.leg, open)
+		if open {
+			by.prices = r.prices(rule, by.leg)
+		}
 		if prefill, err = r.fillPrefill(q, seen, &by); err != nil {
 			if r.noFallback && rule.When != WhenFree || p.SplitsAlways() && !p.ServesWhole() {
 				return err
 			}
-			why, open, answers.decodes = WholeNoPrefiller, false, false
+			why, open = WholeNoPrefiller, false
 		}
 	}
-	answers.prices = r.prices(q, answers.leg, open)
-	whole, hold, err := r.fillWhole(q, seen, &answers)
+	var priced prices
+	if open {
+		priced = r.prices(rule, fleet.LegUnsplit)
+	}
+	whole, hold, err := r.fillWhole(q, seen, q.answerSearch(why, priced))
 	if err != nil || hold != nil {
 		c.hold = hold
 		return err
@@ -73,7 +78,7 @@ func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 	}
 	c.why, c.passed = why, whole.passed
 	if why.Splits() {
-		r.split(q, prefill.view, whole.view, answer, open, c)
+		r.split(q, prefill.view, whole.view, answer, c)
 		return nil
 	}
 	c.answer = placement{view: whole.view, who: q.who}
@@ -91,27 +96,29 @@ func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 	return nil
 }
 
+// answerSearch is the search for those that may answer a request, which is split for this reason, or is not.
+func (q *asked) answerSearch(why SplitWhy, p prices) search {
+	return search{leg: fleet.LegUnsplit, who: q.who, decodes: why.Splits() && q.pool.SplitsAlways(), prices: p}
+}
+
 // fillWhole fills the rows of those that may take the whole request now. If none may, with any model that the request
 // can get, it says how the turn is to be held.
-func (r *readers) fillWhole(q *asked, seen *noticed, s *search) (f filled, hold *admission.Turn, err error) {
-	for {
-		if f, err = r.fill(q, seen, s); err != nil {
-			return f, nil, err
-		}
-		if hold = r.admit(q, &f); hold == nil {
-			return f, nil, nil
-		}
-		holds, again := r.overflowsHold(q, s, f.model, hold)
-		if !again {
-			return f, hold, r.holdsFull(q, hold)
-		}
-		s.holdMs = holds
+func (r *readers) fillWhole(q *asked, seen *noticed, s search) (f filled, hold *admission.Turn, err error) {
+	if f, err = r.fill(q, seen, &s); err != nil {
+		return f, nil, err
 	}
+	if hold = r.admit(q, &f); hold == nil {
+		return f, nil, nil
+	}
+	if next, ok := r.overflowsHold(q, &s, f.model, hold); ok {
+		return r.fillWhole(q, seen, next) // at most once for each model of the alias
+	}
+	return f, hold, r.holdsFull(q, hold)
 }
 
 // split chooses endpoints for both legs: who answers, for a prompt that is computed as soon as can be, unless that is
 // chosen already; who computes it for that one; and, where that takes longer, who answers it then.
-func (r *readers) split(q *asked, prefill, whole *pick.View, answer *pick.Tentative, open bool, c *chosen) {
+func (r *readers) split(q *asked, prefill, whole *pick.View, answer *pick.Tentative, c *chosen) {
 	ready := split.ReadyMs(prefill)
 	decode := r.fillDecode(q, whole, ready)
 	var answers pick.Tentative
@@ -140,7 +147,7 @@ func (r *readers) split(q *asked, prefill, whole *pick.View, answer *pick.Tentat
 	if answers.Reason == pick.ReasonWeighed {
 		c.answer.scope = q.pool.Rule().Scope(decode)
 	}
-	if open {
+	if prefill.Splits {
 		c.compute.scope = q.pool.Rule().Scope(prefill)
 	}
 }
@@ -236,10 +243,10 @@ type prices struct {
 	interference, answerWaitCost float64
 }
 
-// prices says what they are for the rows of a leg, if costs decide about splitting (open).
-func (r *readers) prices(q *asked, l fleet.Leg, open bool) (p prices) {
-	rule := q.pool.Rule()
-	if !open || rule.When == WhenUncached {
+// prices says what they are for the rows of a leg, where the rows decide whether the request is split. They are 0 for a
+// rule that compares no costs.
+func (r *readers) prices(rule *split.Rule, l fleet.Leg) (p prices) {
+	if rule.When == WhenUncached {
 		return p
 	}
 	p.splits = true

@@ -100,22 +100,23 @@ func (r *readers) settle(q *asked, s *search) (is settled) {
 	return is
 }
 
-// overflowsHold reports whether a request with a model that admission would hold may get another one instead, since it
-// would be held for longer than the alias says. Then the search is to be made anew, with those holds. A conversation
+// overflowsHold reports whether a request that admission would hold with a model may get another one instead, since it
+// would be held for longer than the alias says. next is the search for it, which knows of that hold. A conversation
 // keeps its model.
-func (r *readers) overflowsHold(q *asked, s *search, model string, hold *admission.Turn) (holds []float64, again bool) {
+func (r *readers) overflowsHold(q *asked, s *search, model string, hold *admission.Turn) (next search, ok bool) {
 	bounds := r.pools.Overflow(q.pool.Name())
 	if bounds == nil || q.who.Known && q.who.Entry.Model == model {
-		return nil, false
+		return next, false
 	}
 	at, longest := slices.Index(r.pools.AliasOf(q.pool.Name()), model), r.admission.MaxHold(hold)
 	if bounds[at] == 0 || longest <= bounds[at] || s.holdMs != nil && s.holdMs[at] > 0 {
-		return nil, false
+		return next, false
 	}
-	holds = make([]float64, len(bounds))
-	copy(holds, s.holdMs)
-	holds[at] = float64(longest) / float64(time.Millisecond)
-	return holds, true
+	next = *s
+	next.holdMs = make([]float64, len(bounds))
+	copy(next.holdMs, s.holdMs)
+	next.holdMs[at] = float64(longest) / float64(time.Millisecond)
+	return next, true
 }
 
 // retriesFirst reports whether the request failed and is its conversation's first, which has no cache yet.

@@ -74,7 +74,7 @@ func (r *Router) reserve(
 		PromptTokens: made.PromptTokens, CachedTokens: made.CachedTokens, OutputTokens: v.OutputTokens,
 		FarTokens: c.Far, FetchTokens: int(c.Fetching(c.Far)), MaxTokens: req.MaxTokens,
 		WaitMs: c.WaitMs - c.Link.WaitMs, MsPerToken: v.PerToken(c), TTFTMs: made.TTFTMs, ReadyMs: readyMs,
-		SharedTokens: v.Shared(c), MayQueue: mayQueue(req, made.Leg, ep, f.trial), Asker: q.asker,
+		SharedTokens: v.Shared(c), MayQueue: !f.trial && mayQueue(req, made.Leg, ep), Asker: q.asker,
 		Origin: r.replicas.self, Seq: r.replicas.seq,
 	}, rates)
 	made.Queued, made.AtLimit, made.Greedy = job.Queued, job.AtLimit, job.Greedy
@@ -132,10 +132,10 @@ func (r *Router) newReservation() *reservation {
 	return f
 }
 
-// mayQueue reports whether a request can be queued: it computes a prompt, its caller can wait, and it is a first
-// attempt. A decode leg waits for its prefill leg anyway.
-func mayQueue(req *fleet.Request, leg fleet.Leg, ep registry.Endpoint, trial bool) bool {
-	return req.MayQueue && req.Class == fleet.Turn && leg != fleet.LegDecode && !trial && !req.Fails &&
+// mayQueue reports whether a request that is no trial can be queued: it computes a prompt, its caller can wait, and it
+// is a first attempt. A decode leg waits for its prefill leg anyway.
+func mayQueue(req *fleet.Request, leg fleet.Leg, ep registry.Endpoint) bool {
+	return req.MayQueue && req.Class == fleet.Turn && leg != fleet.LegDecode && !req.Fails &&
 		req.Pin == "" && len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && !ep.IsSlot()
 }
 
@@ -154,7 +154,7 @@ func (r *readers) queueFull(q *asked, c *chosen) error {
 		w := backlog.Work{
 			Slot: row.Slot, Class: q.req.Class, Leg: p.view.Leg, PromptTokens: p.view.PromptTokens,
 			CachedTokens: row.CachedTokens,
-			MayQueue:     mayQueue(q.req, p.view.Leg, ep, r.health.Tests(ep.Slot())), Asker: q.asker,
+			MayQueue:     !r.health.Tests(row.Slot) && mayQueue(q.req, p.view.Leg, ep), Asker: q.asker,
 		}
 		if r.backlog.WouldQueue(q.now, w, r.speed) {
 			return &QueueFullError{

@@ -109,7 +109,7 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 			t.Fatal(err)
 		}
 		fill := func(s search) *pick.View {
-			s.prices = r.readers.prices(&q, s.leg, true)
+			s.prices = r.readers.prices(q.pool.Rule(), s.leg)
 			f, err := r.readers.fill(&q, &noticed{}, &s)
 			if err != nil {
 				t.Fatal(err)

@@ -48,8 +48,8 @@ type Engines interface {
 	MsPerToken(slot int) float64 // time to compute one prompt token
 
 	// WorthKeeping is how long an idle conversation's cache is worth keeping if computing a whole cacheful takes this
-	// long; 0 if it is not. kept says that it was so far.
-	WorthKeeping(wholeMs float64, kept bool) time.Duration
+	// long; 0 if it is not. soFar is the answer before, since what is kept already is given up later.
+	WorthKeeping(wholeMs float64, soFar time.Duration) time.Duration
 
 	// Back is the share of the conversations idle for some time that come back before they have been for another.
 	Back(idle, within time.Duration) float64
@@ -370,14 +370,14 @@ func (t *Table) Age(now time.Time, of Engines) {
 	t.dropElsewhere(func(x peerQueue) bool { return x.Until.Before(now) })
 	for _, slot := range t.slots {
 		e := t.endpoints.Get(slot)
-		kept := e.keepIdle > 0
+		soFar := e.keepIdle
 		e.room, e.perToken, e.keepIdle = of.Room(slot), of.MsPerToken(slot), 0
 		if epoch := of.Epoch(slot); epoch != e.epoch {
 			e.epoch = epoch
 			t.cacheLost(slot, e)
 		}
 		if e.room > 0 {
-			e.keepIdle = of.WorthKeeping(float64(e.room)*e.perToken, kept)
+			e.keepIdle = of.WorthKeeping(float64(e.room)*e.perToken, soFar)
 		}
 		t.expireIdle(now, e)
 		e.expect(now, of)

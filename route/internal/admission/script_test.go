@@ -30,10 +30,10 @@ type engines struct {
 	epochs  [16]uint32
 }
 
-func (e *engines) Room(slot int) int64                                 { return e.room[slot] }
-func (e *engines) Epoch(slot int) uint32                               { return e.epochs[slot] }
-func (e *engines) MsPerToken(int) float64                              { return 1 }
-func (e *engines) WorthKeeping(whole float64, kept bool) time.Duration { return e.keeps }
+func (e *engines) Room(slot int) int64                               { return e.room[slot] }
+func (e *engines) Epoch(slot int) uint32                             { return e.epochs[slot] }
+func (e *engines) MsPerToken(int) float64                            { return 1 }
+func (e *engines) WorthKeeping(float64, time.Duration) time.Duration { return e.keeps }
 func (e *engines) Back(idle, within time.Duration) float64 {
 	if idle >= e.returns {
 		return 0

@@ -12,11 +12,11 @@ import (
 // full is an engine whose cache is worth keeping.
 type full struct{}
 
-func (full) Room(int) int64                           { return 100_000 }
-func (full) Epoch(int) uint32                         { return 1 }
-func (full) MsPerToken(int) float64                   { return 0.1 }
-func (full) WorthKeeping(float64, bool) time.Duration { return time.Minute }
-func (full) Back(_, _ time.Duration) float64          { return 1 }
+func (full) Room(int) int64                                    { return 100_000 }
+func (full) Epoch(int) uint32                                  { return 1 }
+func (full) MsPerToken(int) float64                            { return 0.1 }
+func (full) WorthKeeping(float64, time.Duration) time.Duration { return time.Minute }
+func (full) Back(_, _ time.Duration) float64                   { return 1 }
 
 // BenchmarkHeldTenants is a turn that comes and is held, and one that is admitted, where so many tenants have a held
 // turn each.

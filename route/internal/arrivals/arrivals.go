@@ -163,8 +163,8 @@ func (r Reader) Demand(now time.Time, slot int, f *Fleet, idle uint32, takesMs f
 func Ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // WorthKeeping is how long an idle conversation's KV cache is worth keeping, see Returns.worthKeeping.
-func (r Reader) WorthKeeping(whole float64, kept bool) time.Duration {
-	return r.t.returns.worthKeeping(whole, kept)
+func (r Reader) WorthKeeping(whole float64, soFar time.Duration) time.Duration {
+	return r.t.returns.worthKeeping(whole, soFar)
 }
 
 // Back is the share of the conversations that have been idle for some time, and come back before they have been for

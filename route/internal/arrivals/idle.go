@@ -273,9 +273,9 @@ func (s *Returns) seen(age int) float64 {
 // worthKeeping is how long an idle conversation's KV cache is worth keeping where computing a whole cacheful takes
 // whole ms: the idle time t with the most of P(back by t) - E[idle time up to t] / whole. A return saves computing what
 // was kept; keeping it costs, at most, what else as much cache could have saved meanwhile: a cacheful in whole. 0 means
-// that keeping costs more than it saves, or that fewer than half of the turns would save anything net; with kept, which
-// says that caches are kept so far, fewer than stillWorthIt.
-func (s *Returns) worthKeeping(whole float64, kept bool) time.Duration {
+// that keeping costs more than it saves, or that fewer than half of the turns would save anything net; where caches
+// have been kept for some time (soFar), fewer than stillWorthIt.
+func (s *Returns) worthKeeping(whole float64, soFar time.Duration) time.Duration {
 	if whole <= 0 {
 		return 0
 	}
@@ -289,7 +289,7 @@ func (s *Returns) worthKeeping(whole float64, kept bool) time.Duration {
 		}
 		left = end
 	}
-	if best < worthIt && !(kept && best >= stillWorthIt) {
+	if best < worthIt && (soFar == 0 || best < stillWorthIt) {
 		return 0
 	}
 	return time.Duration(until) * tick

@@ -248,10 +248,10 @@ func TestWorthKeeping(t *testing.T) {
 		{0.9, 0, 0, 0},
 	} {
 		s := returns(c.share)
-		if got := s.worthKeeping(c.whole, false); got != c.new {
+		if got := s.worthKeeping(c.whole, 0); got != c.new {
 			t.Errorf("%v come back, all takes %v ms: worth keeping for %v, want %v", c.share, c.whole, got, c.new)
 		}
-		if got := s.worthKeeping(c.whole, true); got != c.before {
+		if got := s.worthKeeping(c.whole, time.Minute); got != c.before {
 			t.Errorf("%v come back, all takes %v ms, kept so far: worth keeping for %v, want %v",
 				c.share, c.whole, got, c.before)
 		}

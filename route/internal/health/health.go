@@ -220,7 +220,7 @@ func (t *Table) Conclude(now time.Time, slot int, v *Verdict, peers func() Peers
 		e.failed++
 		e.failures++
 		e.cause, e.unreached = "the connection failed", now
-		if t.mayEject(now, e, peers, e.failures == 1) {
+		if t.mayEject(now, e, peers, 1) {
 			t.eject(now, e, 0)
 			e.unreachable = true
 		}
@@ -236,7 +236,7 @@ func (t *Table) Conclude(now time.Time, slot int, v *Verdict, peers func() Peers
 		if v.Sent.Before(e.silenced) {
 			return // it is what the endpoint was ejected for, and must not end the trial that follows
 		}
-		if (e.failures >= t.cfg.EjectAfter || v.Trial) && t.mayEject(now, e, peers, e.failures == t.cfg.EjectAfter) {
+		if (e.failures >= t.cfg.EjectAfter || v.Trial) && t.mayEject(now, e, peers, t.cfg.EjectAfter) {
 			t.eject(now, e, 0)
 			e.unreachable = false
 		}
@@ -272,8 +272,9 @@ func (t *Table) eject(now time.Time, e *endpoint, least time.Duration) {
 }
 
 // mayEject bounds ejections for failed requests, because the requests may be at fault: never the last endpoint that can
-// do the work, never more than EjectShare of them. first means that this is the first failure that should eject it.
-func (t *Table) mayEject(now time.Time, e *endpoint, peers func() Peers, first bool) bool {
+// do the work, never more than EjectShare of them. An endpoint is to be ejected after so many failures in a row: at
+// that one the log says that it is not ejected, at later ones it does not say so again.
+func (t *Table) mayEject(now time.Time, e *endpoint, peers func() Peers, after int) bool {
 	if now.Before(e.ejectedUntil) {
 		return true // it is ejected already
 	}
@@ -286,9 +287,10 @@ func (t *Table) mayEject(now time.Time, e *endpoint, peers func() Peers, first b
 	}
 	t.spared++
 	switch {
-	case first && p.All == 1:
+	case e.failures != after:
+	case p.All == 1:
 		e.news = append(e.news, e.cause+"; not ejected: no other endpoint can do its work")
-	case first:
+	default:
 		e.news = append(
 			e.news,
 			fmt.Sprintf(
