@@ -32,6 +32,9 @@ have classic buckets and, over protobuf, native ones. The collectors of the Go r
   can be scraped once more and are then deleted.
 - ` + "`pool`" + ` is the model or alias that the pool is known by, ` + "`none`" + ` for a request without one. There are at most 200 pools at a time; further
   ones are added up as ` + "`other`" + `. A model that no endpoint serves is never a label.
+- Each pool has about 90 series at each endpoint that has answered for it, most of them buckets (` + "`" + `curl -s http://127.0.0.1:9190/metrics | grep -c
+  'endpoint="ENDPOINT",pool="MODEL"'` + "`" + `). For hundreds of adapters at many engines let Prometheus drop the histograms that you do not look at: ` + "`" + `action: drop` + "`" + `
+  under ` + "`" + `metric_relabel_configs` + "`" + `, with ` + "`" + `warmpath_itl_seconds_bucket` + "`" + ` for example.
 - ` + "`api`" + ` is the kind of path that the client called; ` + "`code`" + ` the HTTP status sent to it, or its class (` + "`2xx`" + `, ` + "`4xx`" + `) for a rare one. 499 is a client
   that left before an answer.
 - ` + "`outcome`" + ` is ` + "`ok`, `client_gone`, `client_error`, `busy`, `engine_error`, `connect_failed`, `timed_out`, `abandoned` or `transfer_failed`" + `.
