@@ -305,6 +305,9 @@ func mergeLoad(r *fleet.Report, l *fleet.LoadReport) {
 	if l.Adapters != nil {
 		r.Load.Adapters = l.Adapters
 	}
+	if l.Work != 0 {
+		r.Load.Work = l.Work
+	}
 }
 
 // rankOf is the rank in a label; -1 for none.

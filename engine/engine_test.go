@@ -283,6 +283,46 @@ func TestReadOthers(t *testing.T) {
 	}
 }
 
+// TestReadWork: the digest of vLLM's figures of work is the same while none moves, and another one after each step; of
+// a rank only its own count. Without the count of tokens it is 0, since a step need change none of the others.
+func TestReadWork(t *testing.T) {
+	page := func(running, usage, prompt, generated string) string {
+		return fmt.Sprintf("vllm:num_requests_running{engine=\"0\"} %s\nvllm:kv_cache_usage_perc{engine=\"0\"} %s\n"+
+			"vllm:prompt_tokens_total{engine=\"0\"} %s\nvllm:generation_tokens_total{engine=\"0\"} %s\n"+
+			"vllm:generation_tokens_total{engine=\"1\"} 9.0\nvllm:http_requests_total{engine=\"0\"} 1.0\n",
+			running, usage, prompt, generated)
+	}
+	work := func(page string, part fleet.Part) uint64 {
+		r := fleet.Report{}
+		a := Answer{Ask: AskMetrics, Path: "/metrics", Status: 200, Body: []byte(page)}
+		if err := dialect(t, fleet.KindVLLM).Read(a, part, &r); err != nil || r.Load == nil {
+			t.Fatalf("%v, %+v", err, r)
+		}
+		return r.Load.Work
+	}
+	stands := page("1.0", "0.25", "100.0", "7.0")
+	other := strings.Replace(stands, "s_total{engine=\"0\"} 1.0", "s_total{engine=\"0\"} 2.0", 1)
+	was := work(stands, fleet.Part{})
+	if was == 0 || was != work(other, fleet.Part{}) {
+		t.Error("a page on which no figure of work moves has another digest")
+	}
+	for _, moved := range []string{
+		page("1.0", "0.25", "100.0", "8.0"), page("1.0", "0.2504", "100.0", "7.0"), page("1.0", "0.25", "200.0", "7.0"),
+		page("2.0", "0.25", "100.0", "7.0"), strings.Replace(stands, " 9.0", " 10.0", 1),
+	} {
+		if work(moved, fleet.Part{}) == was {
+			t.Errorf("the same digest for %q", moved)
+		}
+	}
+	own := fleet.Part{Kind: fleet.Rank}
+	if work(stands, own) != work(strings.Replace(stands, " 9.0", " 10.0", 1), own) {
+		t.Error("a rank works where another one does")
+	}
+	if n := work("vllm:num_requests_running{engine=\"0\"} 1.0\n", fleet.Part{}); n != 0 {
+		t.Errorf("%d without a count of tokens", n)
+	}
+}
+
 // TestReadSleep: what each kind says of itself while it sleeps, or is paused.
 func TestReadSleep(t *testing.T) {
 	page := func(states string) Answer {

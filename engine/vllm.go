@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"math"
 	"strconv"
 	"strings"
 
@@ -115,12 +116,14 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 		newest   float64 = -1
 		capacity int64
 		state    string
+		work     digest
 	)
 	first, ranks := vllmRanks(page)
 	for s.next("vllm:") {
 		switch string(s.name) {
 		case "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc",
-			"vllm:gpu_cache_usage_perc", "vllm:cache_config_info", "vllm:lora_requests_info", "vllm:engine_sleep_state":
+			"vllm:gpu_cache_usage_perc", "vllm:cache_config_info", "vllm:lora_requests_info", "vllm:engine_sleep_state",
+			"vllm:generation_tokens_total", "vllm:prompt_tokens_total":
 		default:
 			continue
 		}
@@ -140,10 +143,17 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 				len(label) <= maxDetail {
 				state = label
 			}
+		case "vllm:generation_tokens_total": // counted in each step
+			work.add(v)
+			work.whole = true
+		case "vllm:prompt_tokens_total": // counted with the first token: until then the cache fills
+			work.add(v)
 		case "vllm:num_requests_running":
 			load.addRunning(v)
+			work.add(v)
 		case "vllm:num_requests_waiting":
 			load.addWaiting(v)
+			work.add(v)
 		case "vllm:cache_config_info":
 			block, total := cacheConfig(&s)
 			capacity += total
@@ -157,6 +167,7 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 			}
 		default:
 			load.addUsage(v)
+			work.add(v)
 		}
 	}
 	if ranks > 0 {
@@ -170,9 +181,25 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 	}
 	l := load.report()
 	if l != nil {
-		l.Adapters = adapters
+		l.Adapters, l.Work = adapters, work.sum()
 	}
 	mergeLoad(r, l)
+}
+
+// digest is one number for figures in the order of their page. It differs where one of them does, as good as always.
+type digest struct {
+	of    uint64
+	whole bool // the figures show each step
+}
+
+func (d *digest) add(v float64) { d.of = (d.of ^ math.Float64bits(v)) * 0x9e3779b97f4a7c15 }
+
+// sum is 0 for figures that do not show each step.
+func (d *digest) sum() uint64 {
+	if !d.whole {
+		return 0
+	}
+	return d.of | 1
 }
 
 // readVLLMSleep reads /is_sleeping and /is_paused. What one of them says is not undone by the other.

@@ -113,6 +113,8 @@ type LoadReport struct {
 	KVUsage  float64  // share of the KV cache in use, 0..1
 	Adapters []string // LoRA adapters resident now; nil when not reported
 	Loaded   []string // models in memory now, of an engine that loads them on demand; nil when not reported
+	// Work is a digest of figures of which one changes with each step that the engine computes; 0 when not reported.
+	Work uint64
 }
 
 // Report is the result of probing one endpoint. Unknown parts are zero and never overwrite an earlier report.

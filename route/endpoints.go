@@ -206,6 +206,7 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, ev *Probed) {
 	}
 	if n.Load != nil {
 		r.backlog.Reported(now, ep.Slot(), n.Load)
+		r.health.Works(now, ep.Slot(), n.Load.Work, n.Load.Running > 0)
 	}
 	r.describe(ep)
 	r.health.Probe(now, ep.Slot(), n.Healthy, n.Detail)

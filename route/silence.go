@@ -98,6 +98,10 @@ func Line(class fleet.Class, model, path string) string {
 
 func (f *reservation) line() string { return Line(f.class, f.decision.Model, f.path) }
 
+// standsTimes is how many times Silent an endpoint may say that it has requests and computes nothing: kernels are
+// compiled for new shapes within requests.
+const standsTimes = 6
+
 // listen ejects an endpoint that has been silent for a while with an answer overdue. After an ejection for silence only
 // what was sent since counts: an engine that has recovered may have lost the rest, and its trial is not to end by that.
 // If nothing tries it for a while, the rest counts again, so that it moves as soon as another endpoint is up.
@@ -108,7 +112,9 @@ func (r *Router) listen(now time.Time, ep registry.Endpoint) {
 	}
 	recent, older := r.backlog.Reader().Overdue(now, ep.Slot(), judged.Silenced(ep.Slot()))
 	untried := recent.Jobs == 0 && older.Late && now.Sub(judged.Until(ep.Slot(), fleet.StateEjected)) >= r.cfg.Silent
-	if !recent.Late && !untried || r.filled(ep, recent.NonStreaming+older.NonStreaming) {
+	// its own figures tell more than expectations of answers, of which some have none
+	stands := judged.Stands(ep.Slot()) >= standsTimes*r.cfg.Silent && now.Sub(recent.Since) >= standsTimes*r.cfg.Silent
+	if !stands && (!recent.Late && !untried || r.filled(ep, recent.NonStreaming+older.NonStreaming)) {
 		return
 	}
 	least := now.Sub(recent.Since)

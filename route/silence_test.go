@@ -245,3 +245,68 @@ func TestLoadsAreNoSilence(t *testing.T) {
 		}
 	}
 }
+
+// TestEngineStandsStill: an engine that says that it has requests, and whose figures of work do not change, is silent
+// whatever is expected of its answers: those that are not streamed and have no limit are never overdue by themselves.
+func TestEngineStandsStill(t *testing.T) {
+	for name, tt := range map[string]struct {
+		load   func(i int) *fleet.LoadReport // every second
+		stream bool
+		want   fleet.State
+	}{
+		"stands still": {func(int) *fleet.LoadReport {
+			return &fleet.LoadReport{Running: 1, Work: 7}
+		}, false, fleet.StateEjected},
+		"a stream, before any speed is known": {func(int) *fleet.LoadReport {
+			return &fleet.LoadReport{Running: 1, Work: 7}
+		}, true, fleet.StateEjected},
+		"computes": {func(i int) *fleet.LoadReport {
+			return &fleet.LoadReport{Running: 1, Work: uint64(i/30) + 7}
+		}, false, fleet.StateUp},
+		"has no requests itself": {func(int) *fleet.LoadReport {
+			return &fleet.LoadReport{Work: 7}
+		}, false, fleet.StateUp},
+		"says nothing of its work": {func(int) *fleet.LoadReport {
+			return &fleet.LoadReport{Running: 1}
+		}, false, fleet.StateUp},
+		"is not asked any more": {func(i int) *fleet.LoadReport {
+			if i > 20 {
+				return nil
+			}
+			return &fleet.LoadReport{Running: 1, Work: 7}
+		}, false, fleet.StateUp},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Unix(1_000_000, 0)
+			r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }})
+			r.Observe(now, route.Declared{
+				Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}},
+			})
+			probe := func(l *fleet.LoadReport) {
+				r.Observe(now, route.Probed{Endpoint: "a", Report: fleet.Report{
+					Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}}, Load: l,
+				}})
+			}
+			probe(&fleet.LoadReport{Work: 3})
+			probe(&fleet.LoadReport{Work: 5}) // it moves
+			if _, err := r.Decide(now, &fleet.Request{
+				Class: fleet.Turn, Model: "m", MintedID: "x", PromptBytes: 4000, Stream: tt.stream,
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 90 {
+				if i == 50 {
+					if s := r.Status(now)[0].State; s != fleet.StateUp {
+						t.Errorf("after %d s it is %s", i, s)
+					}
+				}
+				now = now.Add(time.Second)
+				probe(tt.load(i))
+				r.Observe(now, route.StreamsAlive{})
+			}
+			if got := r.Status(now)[0].State; got != tt.want {
+				t.Errorf("it is %s, want %s", got, tt.want)
+			}
+		})
+	}
+}

@@ -63,6 +63,11 @@ type endpoint struct {
 	silentAt   time.Time // when it was ejected for silence; zero when it was not, or a byte has come since
 	silenced   time.Time // when it was last ejected for silence
 
+	// its figures of work (fleet.LoadReport.Work), since when they stand still while it has requests, and when they
+	// were last told; zero before they have moved
+	work               uint64
+	standsSince, asked time.Time
+
 	lines []line    // at most bound.Few
 	begun time.Time // when the latest of the requests was sent whose answers have begun
 
@@ -121,6 +126,21 @@ func (t *Table) Probe(now time.Time, slot int, healthy bool, detail string) {
 // Answered records whether an endpoint that is taken to be healthy answers probes. One that does not computes something
 // else first.
 func (t *Table) Answered(slot int, does bool) { t.endpoints.Get(slot).unanswered = !does }
+
+// Works records figures of which one changes with each step that the endpoint computes, and whether it has requests;
+// 0 says nothing.
+func (t *Table) Works(now time.Time, slot int, figures uint64, busy bool) {
+	if figures == 0 {
+		return
+	}
+	e := t.endpoints.Get(slot)
+	switch {
+	case e.work == 0: // whether they move at all shows later
+	case e.work != figures || !busy && !e.standsSince.IsZero():
+		e.standsSince = now
+	}
+	e.work, e.asked = figures, now
+}
 
 // Admit records that a request is placed, and reports whether it is a half-open trial.
 func (t *Table) Admit(slot int) (trial bool) {

@@ -178,6 +178,15 @@ const loadMost = 5 * time.Minute // of 70B weights from a network file system
 // Unanswered reports whether probes get no answer from an endpoint while it has requests.
 func (r Reader) Unanswered(slot int) bool { return r.t.endpoints.Get(slot).unanswered }
 
+// Stands is how long an endpoint has said that it has requests and computes nothing; 0 where it does not say.
+func (r Reader) Stands(slot int) time.Duration {
+	e := r.t.endpoints.Get(slot)
+	if e.standsSince.IsZero() {
+		return 0
+	}
+	return e.asked.Sub(e.standsSince)
+}
+
 // Silenced is when an endpoint was last ejected for silence; zero for never.
 func (r Reader) Silenced(slot int) time.Time { return r.t.endpoints.Get(slot).silenced }
 
