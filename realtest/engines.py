@@ -14,6 +14,7 @@ import platform
 import re
 import signal
 import subprocess
+import tempfile
 import time
 
 KINDS = ("vllm", "sglang", "llama", "ollama")
@@ -29,6 +30,13 @@ class Failed(Exception):
 def default_dir():
     """Where install.sh puts the engines unless told otherwise."""
     return pathlib.Path(os.environ.get("WARMPATH_REAL") or "~/.cache/warmpath-real").expanduser()
+
+
+def logs(name):
+    """The folder for the logs of a run: REAL_LOGS, or a new one."""
+    folder = pathlib.Path(os.environ.get("REAL_LOGS") or tempfile.mkdtemp(prefix=f"warmpath-{name}-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def missing(kind, directory):

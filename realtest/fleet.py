@@ -4,11 +4,9 @@ import atexit
 import contextlib
 import http.client
 import os
-import pathlib
 import random
 import socket
 import sys
-import tempfile
 import time
 import unittest
 import uuid
@@ -87,8 +85,7 @@ class Fleet(unittest.TestCase):
         why = engines.missing(cls.kind, DIRECTORY)
         if why:
             raise unittest.SkipTest(why)
-        cls.logs = pathlib.Path(os.environ.get("REAL_LOGS") or tempfile.mkdtemp(prefix="warmpath-real-"))
-        cls.logs.mkdir(parents=True, exist_ok=True)
+        cls.logs = engines.logs("real")
         count = 2 if ROUTER else 1
         cls.engines = [engines.Engine(cls.kind, port, DIRECTORY, cls.logs) for port in free_ports(count)]
         for engine in cls.engines:

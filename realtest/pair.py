@@ -2,11 +2,8 @@
 
 import http.client
 import json
-import os
-import pathlib
 import random
 import socket
-import tempfile
 import time
 import unittest
 
@@ -93,7 +90,7 @@ class PairTest(unittest.TestCase):
             why = f"nixl is not installed in {fleet.DIRECTORY}: run realtest/install.sh {cls.addon} {fleet.DIRECTORY}"
         if why or not fleet.ROUTER:
             raise unittest.SkipTest(why or "REAL_ROUTER is not set")
-        logs = pathlib.Path(os.environ.get("REAL_LOGS") or tempfile.mkdtemp(prefix="warmpath-disagg-"))
+        logs = engines.logs("disagg")
         ports = fleet.free_ports(6)
         cls.engines = cls.halves(ports[:4], logs)
         cls.prefiller, cls.decoder = cls.engines[:2]

@@ -9,10 +9,8 @@ import collections
 import itertools
 import json
 import os
-import pathlib
 import shutil
 import subprocess
-import tempfile
 import unittest
 
 import engines
@@ -88,8 +86,7 @@ class Base:
             raise unittest.SkipTest(f"aiperf is not installed in {fleet.DIRECTORY}: run realtest/install.sh aiperf {fleet.DIRECTORY}")
         if not fleet.ROUTER:
             raise unittest.SkipTest("REAL_ROUTER is not set")
-        cls.logs = pathlib.Path(os.environ.get("REAL_LOGS") or tempfile.mkdtemp(prefix="warmpath-aiperf-"))
-        cls.logs.mkdir(parents=True, exist_ok=True)
+        cls.logs = engines.logs("aiperf")
         cls.fleet, cls.facts = cls.kind(fleet.ROUTER, cls.logs), []
         cls.addClassCleanup(cls.fleet.stop)
         cls.fleet.start()

@@ -46,8 +46,7 @@ class Rig(unittest.TestCase):
     def setUpClass(cls):
         if not fleet.ROUTER:
             raise unittest.SkipTest("REAL_ROUTER is not set")
-        cls.logs = pathlib.Path(os.environ.get("REAL_LOGS") or tempfile.mkdtemp(prefix="warmpath-clients-"))
-        cls.logs.mkdir(parents=True, exist_ok=True)
+        cls.logs = engines.logs("clients")
         cls.fleet = Two(fleet.ROUTER, cls.logs)
         cls.addClassCleanup(cls.fleet.stop)
         cls.fleet.start()

@@ -8,9 +8,7 @@ Two engines of a kind with small caches, so that much is evicted; more conversat
 import http.client
 import json
 import os
-import pathlib
 import random
-import tempfile
 import threading
 import time
 import unittest
@@ -53,8 +51,7 @@ class Events:
             why = "needs the router"
         if why:
             raise unittest.SkipTest(why)
-        logs = pathlib.Path(os.environ.get("REAL_LOGS") or tempfile.mkdtemp(prefix="warmpath-events-"))
-        logs.mkdir(parents=True, exist_ok=True)
+        logs = engines.logs("events")
         base = {"vllm": 19500, "sglang": 19600}[cls.kind]
         cls.fleet = [Publisher(cls.kind, base + 10 * i, directory, logs) for i in range(2)]
         cls.router = routers.Router(binary, cls.fleet, base + 80, base + 81, logs)
