@@ -29,7 +29,7 @@ func TestLittleIsKnown(t *testing.T) {
 		{2_000, 1, 3_000, 0, false},
 		{2_000, 20, 3_000, 0, false},
 		{400, 10, 3_000, 0, false},
-		{100, 60, 3_000, 0, false},
+		{100, 80, 3_000, 0, false},
 	} {
 		t.Run(fmt.Sprintf("%d tokens, %d times, %v a second, %v late", tt.tokens,
 			tt.rounds, tt.rate, tt.late), func(t *testing.T) {

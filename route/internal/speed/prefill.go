@@ -20,7 +20,9 @@ type prefill struct {
 	hold      fit.Mean  // ms from first byte to end; 0 unknown
 	farWork   fit.Mean  // prompt tokens computed while one is fetched from a second tier; 0 unknown
 	line      fit.Plane // ms over prompt tokens and over tokens of non-streamed answers; older samples weigh less
-	prior     float64   // share of line.AA that is still the initial assumption
+	prior     float64   // of line.AA, what is no sample but the fleet's speed
+	among     float64   // the fleet's ms per token that line.AY has for it
+	borrowed  float64   // prior as a share of line.AA
 	perStep   float64   // ms per token of a non-streamed answer after the first, without prefill of other requests
 
 	batches []batch     // the latest, in order of time; at most maxBatches
@@ -43,6 +45,32 @@ const (
 	stepTokens = 8192
 )
 
+// FleetPrefill is how long prompts take at the endpoints together: each counts for what it has computed.
+type FleetPrefill struct {
+	Line      fit.Ratio    // ms over prompt tokens
+	Prior     float64      // weight of firstPerToken beside it, in tokens²
+	PerToken  float64      // ms, from both
+	Fixed     fit.Quantile // ms
+	PerAnswer fit.Mean     // ms per output token after the first; 0 unknown
+}
+
+func newFleet() FleetPrefill {
+	return FleetPrefill{Prior: priorTokens * priorTokens, PerToken: firstPerToken, Fixed: FirstPace}
+}
+
+// known reports whether there is a sample.
+func (f *FleetPrefill) known() bool { return f.Line.XX > 0 }
+
+// take adds a sample: x prompt tokens took y ms. An endpoint that is slow at first, since it compiles, says nothing of
+// others.
+func (f *FleetPrefill) take(weight, x, y float64) {
+	most := float64(fit.Outlier * (float64(f.Fixed) + float64(x*f.PerToken)))
+	f.Prior = float64(f.Prior * (1 - fit.Slow))
+	f.Line.Add(1-fit.Slow, weight, x, min(max(0, y), most))
+	f.PerToken = max(backlog.LeastMsPerToken,
+		(float64(f.Line.XY)+float64(f.Prior*firstPerToken))/(float64(f.Line.XX)+f.Prior))
+}
+
 func ms(d time.Duration) float64 { return backlog.Ms(d) }
 
 // speedOf is an endpoint's speed, learnt or default, with its provisional samples.
@@ -54,14 +82,12 @@ func (t *Table) speedOf(s *prefill) (perToken, fixed float64) {
 	return perToken, fixed
 }
 
-// settled is an endpoint's own speed from finished answers, or the default.
+// settled is an endpoint's speed from finished answers: its own, as far as it has computed enough to tell, else the
+// fleet's. One that was judged slow by a few short prompts gets few more, so its own alone would stay wrong.
 func (t *Table) settled(s *prefill) (perToken, fixed float64) {
-	perToken, fixed = s.perToken, float64(s.fixed)
-	if s.samples == 0 {
-		perToken, fixed = t.mean.perToken, t.mean.fixed
-		if perToken == 0 {
-			perToken, fixed = firstPerToken, FirstPace
-		}
+	perToken, fixed = t.fleet.PerToken, float64(t.fleet.Fixed)
+	if s.samples > 0 {
+		perToken, fixed = s.beside(perToken, fixed)
 	}
 	if t.without.Has(ablation.PromptSpeed) {
 		perToken = firstPerToken
@@ -101,8 +127,7 @@ func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
 	rest := float64(max(u.OutputTokens-1, 0))
 	if j.Stream {
 		if rest > 0 {
-			s.perAnswer.Add(fit.Usual, max(0, ms(now.Sub(j.First)))/rest)
-			s.hold.Add(fit.Usual, max(0, ms(now.Sub(j.First))))
+			s.answered(&t.fleet, rest, max(0, ms(now.Sub(j.First))))
 		}
 		if j.CachedTokens > 0 {
 			e.order.learn(j, own, fixed)
@@ -116,13 +141,12 @@ func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
 			case s.mayFetch(cached, own+others):
 			default:
 				own += float64(far * float64(s.farWork))
-				s.take(own+others, 0, took, float64(own/(own+others)), b.fresh, perToken, fixed)
+				s.take(&t.fleet, own+others, 0, took, float64(own/(own+others)), b.fresh, perToken, fixed)
 			}
 		}
 	} else if j.Leg != fleet.LegDecode {
-		s.learnWhole(j, own, rest, perToken, fixed)
+		s.learnWhole(&t.fleet, j, own, rest, perToken, fixed)
 	}
-	t.takeMeans()
 }
 
 // mayFetch reports whether to fetch so many cached tokens from a second tier, if it had them all, would take longer
@@ -145,32 +169,30 @@ func (s *prefill) fetched(far, x, y float64, fresh bool) {
 // learnWhole learns from a non-streamed answer: own uncached prompt tokens, rest output tokens after the first. How
 // much of the prompts in front and behind its time includes differs between engines: something from none to all. So one
 // that had company is a sample only if it came sooner than its own prompt was to take, or later than all of them were.
-func (s *prefill) learnWhole(j *backlog.Job, own, rest, perToken, fixed float64) {
+func (s *prefill) learnWhole(f *FleetPrefill, j *backlog.Job, own, rest, perToken, fixed float64) {
 	if j.WaitedForSlot { // how long it waited for a place is unknown
 		return
 	}
 	took := ms(j.First.Sub(j.Sent))
 	if j.WasIdle && j.TokensAfter == 0 {
-		s.take(own, rest, took, 1, true, perToken, fixed)
+		s.take(f, own, rest, took, 1, true, perToken, fixed)
 	} else if computed, all := took-fixed-float64(rest*s.perStep),
 		own+j.TokensBefore+j.TokensAfter; computed < float64(own*perToken) {
-		s.take(own, rest, took, amongOthers, true, perToken, fixed)
+		s.take(f, own, rest, took, amongOthers, true, perToken, fixed)
 	} else if computed > float64(all*perToken) {
-		s.take(all, rest, took, amongOthers, true, perToken, fixed)
+		s.take(f, all, rest, took, amongOthers, true, perToken, fixed)
 	}
 	if rest > 0 {
-		answer := max(0, took-float64(s.fixed)-float64((own+j.TokensBefore)*s.perToken))
-		s.perAnswer.Add(fit.Usual, answer/rest)
-		s.hold.Add(fit.Usual, answer)
+		s.answered(f, rest, max(0, took-float64(s.fixed)-float64((own+j.TokensBefore)*s.perToken)))
 	}
 }
 
 // take adds a sample: x prompt tokens and rest output tokens took y ms. fresh means that y contains the fixed time.
-func (s *prefill) take(x, rest, y, weight float64, fresh bool, perToken, fixed float64) {
+func (s *prefill) take(f *FleetPrefill, x, rest, y, weight float64, fresh bool, perToken, fixed float64) {
 	if s.samples == 0 {
 		s.perToken, s.fixed = perToken, fit.Quantile(fixed)
-		s.line.AA, s.line.AY = priorTokens*priorTokens, fit.Sum(perToken*priorTokens*priorTokens)
-		s.prior = float64(s.line.AA)
+		s.prior, s.among = priorTokens*priorTokens, perToken
+		s.line.AA, s.line.AY = fit.Sum(s.prior), fit.Sum(s.prior*s.among)
 	}
 	if rest > 0 && s.line.BB == 0 {
 		s.line.BB, s.line.BY = priorAnswer*priorAnswer, FirstPace*priorAnswer*priorAnswer
@@ -181,17 +203,40 @@ func (s *prefill) take(x, rest, y, weight float64, fresh bool, perToken, fixed f
 	}
 	expected := start + float64(x*perToken) + float64(rest*s.perStep)
 	y = max(y, expected/fit.Outlier)
-	if s.samples >= 3 {
+	switch {
+	case s.samples >= 3:
 		y = min(y, float64(expected*fit.Outlier))
+	case f.known():
+		y = min(y, float64(expected*fit.Bound))
 	}
 	s.samples++
 	keep := 1 - float64(fit.Usual*weight)
 	s.prior = float64(s.prior * keep)
 	s.line.Add(keep, float64(weight*bounded(x)), x, rest, max(y-start, y/16))
+	s.borrowed = s.prior / float64(s.line.AA)
 	s.solve()
-	if fresh {
-		s.fixed.Add(fixedQuantile, float64(fixedStep*weight), leastMs, y-float64(x*s.perToken)-float64(rest*s.perStep))
+	if rest == 0 || weight == 1 { // of answers with company only those are samples that surprise, see learnWhole
+		f.take(float64(weight*bounded(x)), x, max(y-start, y/16)-float64(rest*s.perStep))
 	}
+	if fresh {
+		unexplained := y - float64(x*s.perToken) - float64(rest*s.perStep)
+		s.fixed.Add(fixedQuantile, float64(fixedStep*weight), leastMs, unexplained)
+		f.Fixed.Add(fixedQuantile, float64(fixedStep*weight), leastMs, unexplained)
+	}
+}
+
+// answered takes in that an answer took so many ms after its first token, with this many more.
+func (s *prefill) answered(f *FleetPrefill, rest, took float64) {
+	s.perAnswer.Add(fit.Usual, took/rest)
+	f.PerAnswer.Add(fit.Usual, took/rest)
+	s.hold.Add(fit.Usual, took)
+}
+
+// beside is the speed from samples, with the fleet's of now for what is no sample of it.
+func (s *prefill) beside(perToken, fixed float64) (ownPerToken, ownFixed float64) {
+	ownPerToken = s.perToken + float64(s.borrowed*(perToken-s.among))
+	ownFixed = float64(s.fixed) + float64(float64(s.prior*(1./(priorTokens*priorTokens)))*(fixed-float64(s.fixed)))
+	return max(ownPerToken, backlog.LeastMsPerToken), ownFixed
 }
 
 // bounded scales down the weight of long samples. Least squares through the origin weighs a sample by x², which is
@@ -213,23 +258,5 @@ func (s *prefill) solve() {
 		s.perToken, s.perStep = perToken, perStep
 	default:
 		s.perToken, s.perStep = max(l.SlopeA(0), backlog.LeastMsPerToken), 0
-	}
-}
-
-// takeMeans updates the defaults for endpoints without a sample.
-func (t *Table) takeMeans() {
-	var perToken, fixed, perAnswer float64
-	n, answers := 0, 0
-	for _, slot := range t.order {
-		s := &t.endpoints.Get(slot).prefill
-		if s.samples > 0 {
-			perToken, fixed, n = perToken+s.perToken, fixed+float64(s.fixed), n+1
-		}
-		if s.perAnswer > 0 {
-			perAnswer, answers = perAnswer+float64(s.perAnswer), answers+1
-		}
-	}
-	if n > 0 {
-		t.mean = means{perToken / float64(n), fixed / float64(n), perAnswer / float64(max(answers, 1))}
 	}
 }

@@ -27,7 +27,7 @@ type Prefill struct {
 	PerAnswer, Hold float64
 	PerStep         float64
 	Far             float64 // see farWork
-	Prior           float64
+	Prior, Among    float64 // of Line, what is no sample: see prefill
 	Line            fit.Plane
 }
 
@@ -39,7 +39,8 @@ type Moves struct {
 
 // Fleet is what is known of all endpoints together.
 type Fleet struct {
-	Pace fit.Line
+	Pace    fit.Line
+	Prompts FleetPrefill
 }
 
 // Export is what is known of an endpoint.
@@ -49,7 +50,8 @@ func (r Reader) Export(now time.Time, slot int) Learnt {
 	return Learnt{
 		Prefill: Prefill{
 			Samples: p.samples, PerToken: p.perToken, Fixed: float64(p.fixed), PerAnswer: float64(p.perAnswer),
-			Hold: float64(p.hold), PerStep: p.perStep, Far: float64(p.farWork), Prior: p.prior, Line: p.line,
+			Hold: float64(p.hold), PerStep: p.perStep, Far: float64(p.farWork), Prior: p.prior, Among: p.among,
+			Line: p.line,
 		},
 		Alone: o.solo, First: o.first, Others: o.others, Front: o.front, Soon: o.soon, Pace: e.decodePace.Line,
 		Moves: tr.samples, MovesAge: age(now, tr.at), Shared: tr.export(),
@@ -58,7 +60,7 @@ func (r Reader) Export(now time.Time, slot int) Learnt {
 
 // ExportFleet is what is known of all endpoints together.
 func (r Reader) ExportFleet() Fleet {
-	return Fleet{Pace: r.t.decodePace.Line}
+	return Fleet{Pace: r.t.decodePace.Line, Prompts: r.t.fleet}
 }
 
 // Restore takes in what was known of an endpoint that has entered and has had no request. It was kept for later since.
@@ -67,7 +69,10 @@ func (t *Table) Restore(now time.Time, slot int, l *Learnt, later time.Duration)
 	if p := &l.Prefill; p.Samples > 0 {
 		e.prefill = prefill{
 			samples: p.Samples, perToken: p.PerToken, fixed: fit.Quantile(p.Fixed), perStep: p.PerStep,
-			prior: p.Prior, line: p.Line,
+			line: p.Line,
+		}
+		if p.Among > 0 { // else an earlier version wrote it
+			e.prefill.prior, e.prefill.among, e.prefill.borrowed = p.Prior, p.Among, p.Prior/float64(p.Line.AA)
 		}
 	}
 	e.prefill.perAnswer, e.prefill.hold = fit.Mean(l.Prefill.PerAnswer), fit.Mean(l.Prefill.Hold)
@@ -82,12 +87,14 @@ func (t *Table) Restore(now time.Time, slot int, l *Learnt, later time.Duration)
 		}
 		t.meanTransfer(e.transfer.at)
 	}
-	t.takeMeans()
 }
 
 // RestoreFleet takes in what was known of all endpoints together.
 func (t *Table) RestoreFleet(f *Fleet) {
 	t.decodePace = decodePace{f.Pace}
+	if f.Prompts.known() {
+		t.fleet = f.Prompts
+	}
 }
 
 func age(now, at time.Time) time.Duration {

@@ -24,8 +24,8 @@ import (
 // Table is the speeds of all endpoints.
 type Table struct {
 	endpoints  slot.Table[endpoint]
-	order      []int // slots in order of declaration
-	mean       means
+	order      []int            // slots in order of declaration
+	fleet      FleetPrefill     // default for prompts at endpoints without a sample
 	decodePace decodePace       // of answers at all endpoints
 	moved      backlog.Transfer // default for endpoints without a transfer
 	movedAt    time.Time        // when moved was updated
@@ -33,7 +33,7 @@ type Table struct {
 }
 
 // New makes a table without endpoints that learns without some mechanisms.
-func New(without ablation.Set) Table { return Table{without: without} }
+func New(without ablation.Set) Table { return Table{without: without, fleet: newFleet()} }
 
 // endpoint holds the fits of one endpoint.
 type endpoint struct {
@@ -42,9 +42,6 @@ type endpoint struct {
 	transfer   transfer   // KV cache received
 	decodePace decodePace // decode speed
 }
-
-// means are the defaults for endpoints without a sample: the mean of the others. 0 before the first sample.
-type means struct{ perToken, fixed, perAnswer float64 }
 
 // AddEndpoint adds an endpoint. Means are summed in the order of these calls, so they are reproducible to the bit.
 func (t *Table) AddEndpoint(slot int) {
@@ -100,8 +97,8 @@ func (r Reader) MsPerAnswer(slot int) float64 {
 	switch p := &r.t.endpoints.Get(slot).prefill; {
 	case p.perAnswer > 0:
 		return float64(p.perAnswer)
-	case r.t.mean.perAnswer > 0:
-		return r.t.mean.perAnswer
+	case r.t.fleet.PerAnswer > 0:
+		return float64(r.t.fleet.PerAnswer)
 	}
 	return FirstPace
 }
@@ -121,7 +118,7 @@ func (r Reader) Known(slot int) backlog.Known {
 	p := &r.t.endpoints.Get(slot).prefill
 	return backlog.Known{
 		Own:         p.samples > 0,
-		Any:         p.samples > 0 || r.t.mean.perToken != 0,
+		Any:         p.samples > 0 || r.t.fleet.known(),
 		MsPerAnswer: max(float64(p.perAnswer), p.perStep),
 	}
 }
@@ -145,7 +142,8 @@ func (r Reader) DecodePace(slot, others int) (a pick.DecodePace) {
 // Learnt is the prefill time per token from an endpoint's own finished requests; 0 before the first.
 func (r Reader) Learnt(slot int) (perToken float64) {
 	if p := &r.t.endpoints.Get(slot).prefill; p.samples > 0 {
-		return p.perToken
+		perToken, _ = r.t.settled(p)
+		return perToken
 	}
 	return 0
 }

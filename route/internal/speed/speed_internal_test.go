@@ -40,7 +40,7 @@ func TestPaceIsLearnt(t *testing.T) {
 // provisional is left when all jobs have ended.
 func TestSpeedsStaySane(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var table Table
+		table := New(0)
 		const endpoints = 3
 		for slot := range endpoints {
 			table.AddEndpoint(slot)
@@ -132,11 +132,35 @@ func TestSpeedsStaySane(t *testing.T) {
 	})
 }
 
+// TestShortPromptsSayLittle: an endpoint that has had few and short prompts is taken to be as fast as the others turn out
+// to be. By its own alone it would stay as slow as was assumed, and get no more.
+func TestShortPromptsSayLittle(t *testing.T) {
+	table := New(0)
+	table.AddEndpoint(0)
+	table.AddEndpoint(1)
+	prompt := func(slot int, sent, first float64) {
+		j := stream(sent, first, 20)
+		j.Slot = slot
+		table.Computed(j.First, j)
+		table.Ended(j.First.Add(15*time.Millisecond), j, true, &fleet.Usage{PromptTokens: 20, OutputTokens: 10})
+	}
+	for i := range 10 {
+		prompt(0, float64(100*i), float64(100*i+7))
+	}
+	for i := range 1000 {
+		prompt(1, 2000+1.1*float64(i), 2000+1.1*float64(i)+7)
+	}
+	few, many := table.Reader().MsPerToken(0), table.Reader().MsPerToken(1)
+	if few > 1.2*many || many > 0.06 {
+		t.Errorf("%.3f ms a token, at the other one %.3f; assumed are %v", few, many, firstPerToken)
+	}
+}
+
 // TestFetchIsLearnt: from prompts most of which a second tier had, what it takes to fetch a token; whatever that is, it
 // does not change what a token takes that is computed.
 func TestFetchIsLearnt(t *testing.T) {
 	for _, fetchMs := range []float64{0.001, 0.01, 0.05} {
-		var table Table
+		table := New(0)
 		table.AddEndpoint(0)
 		now := time.Unix(1000, 0)
 		for i := range 400 {
@@ -176,7 +200,7 @@ func TestFetchIsLearnt(t *testing.T) {
 			t.Errorf("%v ms to fetch a token, want %v", got, fetchMs)
 		}
 		kept := table.Reader().Export(now, 0)
-		var after Table
+		after := New(0)
 		after.AddEndpoint(0)
 		after.Restore(now, 0, &kept, 0)
 		was, is := *table.endpoints.Get(0), *after.endpoints.Get(0)
@@ -190,7 +214,7 @@ func TestFetchIsLearnt(t *testing.T) {
 // clone is a deep copy of a table, without scratch.
 func clone(t *Table) Table {
 	c := Table{
-		order: append([]int(nil), t.order...), mean: t.mean, decodePace: t.decodePace, moved: t.moved,
+		order: append([]int(nil), t.order...), fleet: t.fleet, decodePace: t.decodePace, moved: t.moved,
 		movedAt: t.movedAt,
 	}
 	for i := range t.endpoints.Len() {
