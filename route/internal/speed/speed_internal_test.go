@@ -132,8 +132,8 @@ func TestSpeedsStaySane(t *testing.T) {
 	})
 }
 
-// TestShortPromptsSayLittle: an endpoint that has had few and short prompts is taken to be as fast as the others turn out
-// to be. By its own alone it would stay as slow as was assumed, and get no more.
+// TestShortPromptsSayLittle: an endpoint that has had few and short prompts is taken to be as fast as the others turn
+// out to be. By its own alone it would stay as slow as was assumed, and get no more.
 func TestShortPromptsSayLittle(t *testing.T) {
 	table := New(0)
 	table.AddEndpoint(0)
