@@ -130,11 +130,11 @@ func (r *Router) expectMiss(q *asked, p *placement, f *reservation) miss.Expecte
 	v, last := p.view, &p.who.Entry
 	of := miss.Placed{Request: q.req, Size: q.size, View: v, Chosen: p.row()}
 	if p.who.Known && last.Prompt > 0 {
-		held := 0
+		cached := 0
 		if v.Home >= 0 {
-			held = v.Candidates[v.Home].Blocks
+			cached = v.Candidates[v.Home].Blocks
 		}
-		of.Last, of.Differs = last, q.text.Differs(last.Bytes, last.Marks, held)
+		of.Last, of.Differs = last, q.text.Differs(last.Bytes, last.Marks, cached)
 		of.Work = int(float64(r.cache.Reader().Work(f.index, last.Flow)) * q.pool.TokensPerByte())
 	}
 	return r.misses.Expect(&of)

@@ -18,15 +18,16 @@ func marksOf(chain []uint64) (m [4]uint32) {
 
 // Difference is where a prompt begins to differ from an earlier one, in canonical bytes. The zero value is unknown.
 type Difference struct {
-	Known bool
-	Goes  bool // it does not: it goes on with it
+	Known     bool
+	Continues bool // the prompt has all of the earlier one, and From and To say nothing
 	// the bytes that both have, and those by the end of which they differ
 	From, To int
 }
 
-// Differs compares the prompt of a decision with an earlier one of so many bytes, of which marks are kept. held is how
-// many of its blocks the earlier one's endpoint holds: where that lies between two marks, it is the place itself.
-func (x *Text) Differs(bytes int, marks [4]uint32, held int) (d Difference) {
+// Differs compares the prompt of a decision with an earlier one of so many bytes, of which marks are kept. cached is
+// how many of its blocks the earlier one's endpoint has cached: where that lies between two marks, it is the place
+// itself.
+func (x *Text) Differs(bytes int, marks [4]uint32, cached int) (d Difference) {
 	n := blocks.Kept(bytes / fleet.BlockBytes)
 	if !x.known || n == 0 || marks == ([4]uint32{}) {
 		return d
@@ -42,12 +43,12 @@ func (x *Text) Differs(bytes int, marks [4]uint32, held int) (d Difference) {
 			continue
 		}
 		d.To = blocks.Bytes(at)
-		if b := blocks.Bytes(held); b > d.From && b < d.To {
-			d.From, d.To = b, blocks.Bytes(held+1)
+		if b := blocks.Bytes(cached); b > d.From && b < d.To {
+			d.From, d.To = b, blocks.Bytes(cached+1)
 		}
 		return d
 	}
-	d.Goes = true
+	d.Continues = true
 	return d
 }
 

@@ -96,10 +96,10 @@ type Placed struct {
 	Work    int              // tokens of prompts that the endpoint has computed since that turn, if it was there
 }
 
-// Expected is what is expected to be missed by a placed request.
+// Expected is what a placed request is expected to miss.
 type Expected struct {
 	miss  Miss
-	could int    // tokens of the prompt that could have been found
+	could int    // tokens of the prompt that could be found
 	epoch uint32 // of the endpoint's cache
 }
 
@@ -130,7 +130,7 @@ func (p *Placed) ofKnown(tokens int) Miss {
 	switch last, c, diff := p.Last, p.Chosen, &p.Differs; {
 	case last.Model != "" && last.Model != c.Model:
 		m.Cause = Adapter
-	case diff.Known && !diff.Goes:
+	case diff.Known && !diff.Continues:
 		m.Cause, m.From, m.To = Prefix, diff.From, diff.To
 		m.Messages = [2]int{messageAt(p.Request.Content, diff.From), messageAt(p.Request.Content, diff.To-1)}
 	case last.Endpoint != c.Name:
@@ -165,7 +165,8 @@ func (p *Placed) ofNew(now, was beginning, tokens int) Miss {
 	}
 }
 
-// slack is how many tokens of a prompt that is found are not: the last, partial block of the engine and of the router.
+// slack is how many tokens of a prompt may be uncached although none is missed: the last, partial blocks of the engine
+// and of the router are computed anew.
 func slack(tokens int) int { return tokens/16 + fleet.BlockBytes }
 
 // messageAt is the message, from 1, in which a byte lies; 0 unknown.
