@@ -13,7 +13,7 @@ import (
 type KVApplied struct {
 	Endpoint string
 	Ops      *kvstream.Ops // read during Observe only
-	Blocks   int           // held by the engine, as far as known
+	Blocks   int           // cached by the engine, as far as known
 	Size     int           // tokens per block; 0 unknown
 
 	Asked time.Time // when the engine was asked for it; zero for a stream that is pushed

@@ -82,7 +82,7 @@ func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error)
 	return filled{v, a.forced, a.settled}, nil
 }
 
-// everywhere is how many of a prompt's tokens are held at all endpoints: the prefix common to all conversations.
+// everywhere is how many of a prompt's tokens are cached at all endpoints: the prefix common to all conversations.
 func everywhere(tokens int, cached []pick.Cached) int {
 	for i := range cached {
 		tokens = min(tokens, cached[i].CachedTokens)
@@ -115,7 +115,7 @@ func (r *readers) fillDecode(q *asked, whole *pick.View, readyMs float64) *pick.
 	return v
 }
 
-// fillArrived derives the view of whole requests for which what is still to be transferred does not count as held.
+// fillArrived derives the view of whole requests for which what is still to be transferred does not count as cached.
 func (q *asked) fillArrived(whole *pick.View) *pick.View {
 	coming := false
 	for i := range whole.Candidates {

@@ -22,7 +22,7 @@ import (
 
 // Table holds the estimates of all caches.
 type Table struct {
-	index     *prefix.Index // blocks held, by endpoint
+	index     *prefix.Index // cached blocks, by endpoint
 	near      *prefix.Index // of these, those in an engine's own memory, where it has a second tier; nil before one has
 	missed    fit.Mean      // mean tokens per turn that were cached once and are cached nowhere now
 	evicted   fit.Mean      // mean tokens that a turn evicts
@@ -209,12 +209,12 @@ func (r Reader) Resident(slot int, context int64) int64 {
 	return r.t.endpoints.Get(slot).residentTokens(context)
 }
 
-// Idle checks the invariants of an endpoint without leases: nothing pending, nothing held, a valid capacity.
+// Idle checks the invariants of an endpoint without leases: nothing pending, nothing outstanding, a valid capacity.
 func (r Reader) Idle(slot int) error {
 	e := r.t.endpoints.Get(slot)
 	if len(e.pending) != 0 || len(e.outstanding.leases) != 0 || e.outstanding.blocks != 0 ||
 		e.outstanding.prompts != 0 {
-		return fmt.Errorf("pending %v, held %+v", e.pending, e.outstanding)
+		return fmt.Errorf("pending %v, outstanding %+v", e.pending, e.outstanding)
 	}
 	if x := e.capacity.share; math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
 		return fmt.Errorf("%v of the capacity is taken to be there", x)

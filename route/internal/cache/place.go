@@ -114,7 +114,7 @@ func (t *Table) takeBack(l *lease, e *endpoint) {
 	}
 }
 
-// makeRoom drops what a cache for one prompt held and gave up for a request that the engine began to compute.
+// makeRoom drops what a cache for one prompt had and gave up for a request that the engine began to compute.
 func (e *endpoint) makeRoom(l *lease) {
 	if e.facts.OnePrompt && len(l.chain) > 0 {
 		e.last = e.last[:blocks.Common(e.last, l.chain)]

@@ -109,24 +109,24 @@ func (r Reader) Look(x *Text, p *Prompt, model string) Look {
 	r.look(x, req, model)
 	r.t.reported.Reader().Find(&x.chain, req.Tenant, p.Session, req.Tokens, x.keys, &x.matches)
 	n := r.t.endpoints.Len()
-	held := slices.Grow(x.slots[:0], n)[:n]
-	clear(held)
+	cached := slices.Grow(x.slots[:0], n)[:n]
+	clear(cached)
 	last, tokens := 0, 0
 	for slot, depth := range x.matches.All() {
 		if depth != last {
 			last, tokens = depth, p.Size.At(blocks.Bytes(depth))
 		}
-		held[slot] = int32(tokens)
+		cached[slot] = int32(tokens)
 	}
 	if x.chain.Known {
-		for slot := range held {
+		for slot := range cached {
 			if tokens, ok := r.t.reported.Reader().Tokens(slot, &x.chain, p.Size.Tokens); ok {
-				held[slot] = max(held[slot], int32(tokens))
+				cached[slot] = max(cached[slot], int32(tokens))
 			}
 		}
 	}
-	x.slots = held
-	return Look{Slots: held, done: true}
+	x.slots = cached
+	return Look{Slots: cached, done: true}
 }
 
 // Note stores a decision's findings, before Open or without it.

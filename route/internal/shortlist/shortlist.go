@@ -142,7 +142,7 @@ type best struct {
 
 // offer takes a member if it is among the best.
 func (b *best) offer(member int32, figure float64, place uint64) {
-	if figure < 0 { // more is held than asked for: the length is an estimate
+	if figure < 0 { // more is cached than asked for: the length is an estimate
 		figure = 0
 	}
 	value := uint64(figure)<<32 | place
@@ -186,7 +186,7 @@ func (r Reader) Begin(l *List, slots slot.List, req Request) {
 		return
 	}
 	// The same for the usual case, in registers.
-	seats, held, tokens := l.seats, req.Cached, float64(req.Tokens)
+	seats, cached, tokens := l.seats, req.Cached, float64(req.Tokens)
 	var m sums
 	for i, slot := range slots.All() {
 		s := &seats[slot]
@@ -196,8 +196,8 @@ func (r Reader) Begin(l *List, slots slot.List, req Request) {
 		}
 		m.add(s)
 		missing := s.prefill + tokens
-		if int(slot) < len(held) {
-			missing -= float64(held[slot])
+		if int(slot) < len(cached) {
+			missing -= float64(cached[slot])
 		}
 		soon, idle := float64(missing*s.each), float64(finest*float64(s.requests*s.each))
 		if soon < l.soon.over || idle < l.idle.over {

@@ -18,7 +18,7 @@ type batch struct {
 	tokens     int64       // predicted uncached tokens
 	cached     int64       // predicted cached tokens
 	fresh      bool        // the engine was idle when it arrived
-	held       bool        // it may have waited for a place (a slot of the engine), so its time is no measure of speed
+	waited     bool        // it may have waited for a place (a slot of the engine), so its time is no measure of speed
 	open       int64       // of tokens, those of requests that have not ended
 	counts     fit.IntSums // the provisional sample: µs over tokens
 }
@@ -50,12 +50,13 @@ func (s *prefill) computed(now time.Time, j *backlog.Job) (changed []batch) {
 		if i > 0 && s.batches[i-1].end.After(b.begin) {
 			b.begin, b.fresh = s.batches[i-1].end, false
 		}
-		b.held = b.held || b.fresh && j.Between > 0 // how much of the work in front was done when it arrived is unknown
+		// nobody knows how much of the work in front was done when it arrived
+		b.waited = b.waited || b.fresh && j.Between > 0
 	}
 	if now.After(b.end) {
 		b.end = now
 	}
-	b.tokens, b.open, b.held = b.tokens+j.Prefill+j.Between, b.open+teaches(j), b.held || j.Ambiguous
+	b.tokens, b.open, b.waited = b.tokens+j.Prefill+j.Between, b.open+teaches(j), b.waited || j.Ambiguous
 	b.cached += int64(j.CachedTokens)
 	if i > 0 && b.from.Sub(s.batches[i-1].end) < sameStep {
 		i--
@@ -90,7 +91,7 @@ func (s *prefill) makeRoom(i int) int {
 func (s *prefill) join(i int) {
 	b, next := &s.batches[i], &s.batches[i+1]
 	s.takeOff(next)
-	b.end, b.tokens, b.open, b.held = next.end, b.tokens+next.tokens, b.open+next.open, b.held || next.held
+	b.end, b.tokens, b.open, b.waited = next.end, b.tokens+next.tokens, b.open+next.open, b.waited || next.waited
 	b.cached += next.cached
 	s.batches = slices.Delete(s.batches, i+1, i+2)
 }
@@ -116,7 +117,7 @@ func (s *prefill) batchOf(first time.Time) *batch {
 func (s *prefill) guess(b *batch, perToken, fixed float64) {
 	s.takeOff(b)
 	x, y, start := float64(b.tokens), ms(b.end.Sub(b.begin)), 0.0
-	if b.held || b.open <= 0 || y < float64(x*backlog.LeastMsPerToken) || s.mayFetch(int(b.cached), x) {
+	if b.waited || b.open <= 0 || y < float64(x*backlog.LeastMsPerToken) || s.mayFetch(int(b.cached), x) {
 		return
 	}
 	if b.fresh {

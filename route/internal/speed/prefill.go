@@ -132,7 +132,7 @@ func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
 		if j.CachedTokens > 0 {
 			e.order.learn(j, own, fixed)
 		}
-		if b := s.batchOf(j.First); b != nil && !b.held && j.Leg != fleet.LegDecode {
+		if b := s.batchOf(j.First); b != nil && !b.waited && j.Leg != fleet.LegDecode {
 			far := float64(min(j.FarTokens, cached))
 			others, took := max(0, float64(b.tokens-j.Prefill)), ms(b.end.Sub(b.begin))
 			switch {

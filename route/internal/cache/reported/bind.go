@@ -26,7 +26,7 @@ func (t *Table) attachBlocks(label, only, parent uint64, names []uint64) bool {
 	x := t.bindings.make(key)
 	if keep, ok := x.after(parent); ok {
 		t.bindings.set(x, keep, names)
-	} else if path, held := t.index.Chain(parent, t.chain[:0]); held {
+	} else if path, found := t.index.Chain(parent, t.chain[:0]); found {
 		t.chain = path
 		t.bindings.set(x, 0, path)
 		t.bindings.set(x, len(x.chain), names)

@@ -16,9 +16,9 @@ type Chain struct {
 	names  []uint64 // of a binding, which does not change while the request is decided
 	// tokens of the prompt, up to the end of the earlier one, that are certain to be the same; 0 for all
 	limit  int
-	held   prefix.Matches
-	used   []uint64 // keys of the bindings that were found, for Touch
-	own    bool     // the chain is of the conversation's last turn, and what goes on from there is not in it
+	cached prefix.Matches // who has cached how many of names
+	used   []uint64       // keys of the bindings that were found, for Touch
+	own    bool           // the chain is of the conversation's last turn, and what goes on from there is not in it
 	named  named
 	depths []int // scratch: ends of what endpoints are believed to hold, ascending
 }
@@ -42,7 +42,7 @@ func (r Reader) Find(c *Chain, tenant, session string, tokens *fleet.Tokens, key
 	}
 	r.lookUp(c, tenant, session, keys, believed)
 	if len(c.names) > 0 {
-		r.t.index.Match(c.names, &c.held)
+		r.t.index.Match(c.names, &c.cached)
 	}
 }
 
@@ -88,12 +88,12 @@ func (r Reader) Tokens(slot int, c *Chain, promptTokens int) (tokens int, ok boo
 	if e.block <= 0 || len(c.names) == 0 || e.State == kvstream.None {
 		return 0, false
 	}
-	held := c.held.Depth(slot) * e.block
-	if c.limit > 0 && held > c.limit && e.answersChange() {
-		held = c.limit - c.limit%e.block
+	cached := c.cached.Depth(slot) * e.block
+	if c.limit > 0 && cached > c.limit && e.answersChange() {
+		cached = c.limit - c.limit%e.block
 	}
 	whole := promptTokens - 1
-	return min(held, whole-whole%e.block), true
+	return min(cached, whole-whole%e.block), true
 }
 
 // Deeper reports whether an endpoint may hold more of a prompt than the chain says: it holds all of the conversation's
@@ -101,7 +101,7 @@ func (r Reader) Tokens(slot int, c *Chain, promptTokens int) (tokens int, ok boo
 // computed.
 func (r Reader) Deeper(slot int, c *Chain, believed int) bool {
 	e := r.t.endpoints.Get(slot)
-	if !c.own || e.block <= 0 || c.held.Depth(slot) < len(c.names) {
+	if !c.own || e.block <= 0 || c.cached.Depth(slot) < len(c.names) {
 		return false
 	}
 	covered := len(c.names) * e.block

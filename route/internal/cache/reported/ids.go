@@ -21,9 +21,9 @@ type named struct {
 
 // sized is the blocks of one size, and who holds how many of them.
 type sized struct {
-	block int // tokens of one; 0 for none yet
-	names []uint64
-	held  prefix.Matches
+	block  int // tokens of one; 0 for none yet
+	names  []uint64
+	cached prefix.Matches
 }
 
 // begin takes in a prompt's ids; nil for none.
@@ -49,7 +49,7 @@ func (n *named) of(block int, index *prefix.Index) *sized {
 				0,
 				s.names[:0],
 			)
-			index.Match(s.names, &s.held)
+			index.Match(s.names, &s.cached)
 			return s
 		}
 	}
@@ -64,7 +64,7 @@ func (r Reader) Ask(c *Chain, tokens *fleet.Tokens) {
 
 // ByIDs is how many tokens of a prompt an endpoint holds by its events where the prompt's token ids are known, for any
 // request that had it computed; at most all but the last. ok is false where the events do not say. whole is false when
-// the prompt may be held further than was looked.
+// more of the prompt may be cached than was looked up.
 func (r Reader) ByIDs(slot int, c *Chain, promptTokens int) (tokens int, whole, ok bool) {
 	e, n := r.t.endpoints.Get(slot), &c.named
 	if n.tokens == nil || len(n.tokens.IDs) == 0 || e.block <= 0 || e.State == kvstream.None || e.foreign ||
@@ -77,7 +77,7 @@ func (r Reader) ByIDs(slot int, c *Chain, promptTokens int) (tokens int, whole, 
 	}
 	depth, most := 0, promptTokens-1
 	if len(s.names) > 0 {
-		depth = s.held.Depth(slot)
+		depth = s.cached.Depth(slot)
 	}
 	if !n.tokens.More {
 		most = min(promptTokens, len(n.tokens.IDs)) - 1

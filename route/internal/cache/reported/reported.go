@@ -56,7 +56,7 @@ func (t *Table) open() {
 // Batch is what one endpoint's event stream brought.
 type Batch struct {
 	Ops    *kvstream.Ops
-	Blocks int // held by the engine, as far as it is known
+	Blocks int // cached by the engine, as far as it is known
 	Size   int // tokens of a block; 0 unknown
 }
 

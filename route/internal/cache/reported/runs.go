@@ -107,9 +107,9 @@ func (t *Table) matchRun(e *request) {
 	if own == nil {
 		return
 	}
-	path, held := t.index.Chain(own.tail, t.chain[:0])
+	path, found := t.index.Chain(own.tail, t.chain[:0])
 	t.chain = path
-	if !held {
+	if !found {
 		return
 	}
 	own.matched, e.bound = true, true

@@ -11,7 +11,7 @@ import (
 // Figures are what is known of an endpoint's KV events.
 type Figures struct {
 	State  kvstream.State
-	Blocks int    // held, as far as it is known
+	Blocks int    // cached, as far as it is known
 	Untied uint64 // blocks stored of which it is not known whose conversation they are
 	Tied   uint64 // blocks stored in conversations that are known
 	Wrong  uint64 // times that the events were found to contradict the answers, and not used for a while
@@ -26,7 +26,7 @@ type endpoint struct {
 	tiers  bool           // it has reported blocks of a second tier, which are cached as long as any tier has them
 	stored uint64         // blocks stored so far
 	owed   time.Time      // since when events that must have come are missing; zero when none are
-	full   int            // the most blocks held when some were evicted: what the cache has room for; 0 unknown
+	full   int            // the most blocks cached when some were evicted: what the cache has room for; 0 unknown
 	misses int            // predictions in a row that were wrong
 	hits   int            // predictions in a row that were right, while the events are not trusted
 
@@ -56,7 +56,7 @@ func (r Reader) Figures(slot int) Figures { return r.t.endpoints.Get(slot).Figur
 // Tiers reports whether an endpoint has reported blocks of a second tier.
 func (r Reader) Tiers(slot int) bool { return r.t.endpoints.Get(slot).tiers }
 
-// Capacity is how many tokens an endpoint's cache has room for, by what it held when it evicted; 0 unknown. Partly
+// Capacity is how many tokens an endpoint's cache has room for, by what was cached when it evicted; 0 unknown. Partly
 // filled blocks and blocks in use that have no name yet take room too, and are not counted.
 func (r Reader) Capacity(slot int) int64 {
 	e := r.t.endpoints.Get(slot)
