@@ -90,8 +90,9 @@ func (r *Router) storeComputed(now time.Time, f *reservation) {
 	})
 }
 
-// storeEnded does that when its turn has ended, and makes it idle. A client that left or was rejected may return. A
-// failed turn changes nothing: it is retried elsewhere, or another turn of the conversation was answered meanwhile.
+// storeEnded stores a conversation whose turn has ended, and makes it idle. A client that left or was rejected may
+// return. A failed turn changes nothing: it is retried elsewhere, or another turn of the conversation was answered
+// meanwhile.
 func (r *Router) storeEnded(now time.Time, f *reservation, ev *Finished) {
 	if f.countsActive {
 		r.arrivals.Deactivate(f.ep.Slot())

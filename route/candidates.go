@@ -211,7 +211,7 @@ func (r *readers) usable(now time.Time, e registry.Endpoint, caller uint64) heal
 	return r.rank(now, e, caller, health.ObeyEjections)
 }
 
-// rank does that, where ejections for failed requests may be ignored.
+// rank ranks an endpoint's fitness where ejections for failed requests may be ignored.
 func (r *readers) rank(now time.Time, e registry.Endpoint, caller uint64, by health.Ejections) health.Rank {
 	if e.Gone() || e.Draining() || e.Weight() <= 0 {
 		return health.Unfit
@@ -233,15 +233,16 @@ func (r *readers) bestMembers(q *asked, seen *noticed, s *search, model string) 
 	return members
 }
 
-// selectBest does that, where ejections for failed requests may be ignored. It counts the members of the right role.
+// selectBest selects the members of the best rank present, where ejections for failed requests may be ignored. It
+// counts the members of the right role.
 func (r *readers) selectBest(q *asked, s *search, model string, by health.Ejections) (
 	members []pool.Member,
 	census health.Census,
 ) {
 	members = q.members[:0]
-	best, splits, without := health.Unfit, q.pool.Splits(), len(tried(q.req, s.leg))+len(q.req.Exclude) > 0
+	best, splits, avoids := health.Unfit, q.pool.Splits(), len(tried(q.req, s.leg))+len(q.req.Exclude) > 0
 	slots, divides := q.pool.Slots(), q.pool.Divides() && model != ""
-	plain := !splits && !q.pool.Divides() && !without && q.req.Kinds == nil // fit is all that it takes
+	plain := !splits && !q.pool.Divides() && !avoids && q.req.Kinds == nil // fit is all that it takes
 	for i := range q.pool.Len() {
 		m := q.pool.Member(i)
 		if plain && best == health.Fit && r.shortlist.Fit(slots.At(i)) {
@@ -260,7 +261,7 @@ func (r *readers) selectBest(q *asked, s *search, model string, by health.Ejecti
 			}
 		}
 		r.health.Count(q.now, m.Endpoint().Slot(), rank, &census)
-		if rank > best || without && q.without(m.Endpoint().Name(), s.leg) {
+		if rank > best || avoids && q.avoids(m.Endpoint().Name(), s.leg) {
 			continue
 		}
 		if rank < best {
@@ -273,8 +274,8 @@ func (r *readers) selectBest(q *asked, s *search, model string, by health.Ejecti
 	return members, census
 }
 
-// without reports whether an endpoint is not to take a leg: it has failed, or is excluded by the request.
-func (q *asked) without(name string, l fleet.Leg) bool {
+// avoids reports whether an endpoint is not to take a leg: it has failed, or is excluded by the request.
+func (q *asked) avoids(name string, l fleet.Leg) bool {
 	return slices.Contains(tried(q.req, l), name) || slices.Contains(q.req.Exclude, name)
 }
 

@@ -150,10 +150,10 @@ func (r *Router) commit(
 	}
 	if choice.Reason == pick.ReasonWeighed {
 		for i := range v.Candidates {
-			reckoned(q.req, v, i, &p.scope)
+			fillTerms(q.req, v, i, &p.scope)
 		}
 	}
-	if made.TTFTMs = reckoned(q.req, v, choice.Index, &p.scope); made.TTFTMs > 0 && v.Leg == fleet.LegDecode {
+	if made.TTFTMs = fillTerms(q.req, v, choice.Index, &p.scope); made.TTFTMs > 0 && v.Leg == fleet.LegDecode {
 		made.TTFTMs += readyMs
 	}
 	if q.pool.Shortlists() && v.Leg != fleet.LegDecode { // its rows are those of whole requests

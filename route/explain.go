@@ -65,9 +65,9 @@ func costsOf(v *pick.View, c *pick.Candidate, s *cost.Scope) (x Costs, scope str
 	return Costs{cost.Uncached(v, c), parts}, s.String()
 }
 
-// reckoned is a candidate's predicted time to first token in ms; 0 when unknown. If the policy does not estimate time,
-// or was not asked, the terms are filled in.
-func reckoned(req *fleet.Request, v *pick.View, index int, s *cost.Scope) float64 {
+// fillTerms returns a candidate's predicted time to first token in ms; 0 when unknown. If the policy does not estimate
+// time, or was not asked, it fills in the terms first.
+func fillTerms(req *fleet.Request, v *pick.View, index int, s *cost.Scope) float64 {
 	if req.Class != fleet.Turn || v.PromptTokens == 0 {
 		return 0
 	}
@@ -90,7 +90,7 @@ func (r *Router) explain(q *asked, p *placement, f *reservation, scope *cost.Sco
 	var best [mostKept - 1]int
 	n := 0
 	for i := range v.Candidates {
-		reckoned(req, v, i, &p.scope)
+		fillTerms(req, v, i, &p.scope)
 		if i == chosen {
 			continue
 		}

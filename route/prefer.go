@@ -45,8 +45,8 @@ func (r *readers) preferInMemory(q *asked, members []pool.Member) []pool.Member 
 	if !r.endpoints.LoadOnDemand() {
 		return members
 	}
-	cold := func(m pool.Member) bool { return m.Endpoint().Cold(q.now, r.staleAfter, m.Model(), q.req.Window) }
-	if !slices.ContainsFunc(members, cold) {
+	mustLoad := func(m pool.Member) bool { return m.Endpoint().MustLoad(q.now, r.staleAfter, m.Model(), q.req.Window) }
+	if !slices.ContainsFunc(members, mustLoad) {
 		return members
 	}
 	least := [2]float64{-1, -1} // wait in ms at the best endpoint with and without the model in memory
@@ -56,8 +56,8 @@ func (r *readers) preferInMemory(q *asked, members []pool.Member) []pool.Member 
 		wait := float64(load.PrefillTokens) * r.speed.MsPerToken(ep.Slot())
 		// answers are computed together
 		wait += float64(load.DecodeTokens) / float64(max(load.Working(), 1)) * r.speed.MsPerAnswer(ep.Slot())
-		if cold(m) {
-			side, wait = 1, wait+float64(ep.Loading().Milliseconds())
+		if mustLoad(m) {
+			side, wait = 1, wait+float64(ep.ModelLoadTime().Milliseconds())
 		}
 		if least[side] < 0 || wait < least[side] {
 			least[side] = wait
@@ -67,7 +67,7 @@ func (r *readers) preferInMemory(q *asked, members []pool.Member) []pool.Member 
 	case least[0] < 0:
 		return displaceOldest(q, members)
 	case least[0] <= least[1]:
-		return keep(members, func(m pool.Member) bool { return !cold(m) })
+		return keep(members, func(m pool.Member) bool { return !mustLoad(m) })
 	}
 	return members
 }

@@ -293,7 +293,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 		told = r.readers.marked(p.Name(), h.Model)
 		f.decision.Model = cmp.Or(told, f.decision.Model)
 	}
-	r.loads(now, f)
+	r.noteModelLoad(now, f)
 	rates := r.speed.Reader()
 	if !r.backlog.Open(at, i, h.work(ev.Peer, ep.Slot(), rates), rates).Queued {
 		r.sendElsewhere(now, at, f)

@@ -29,7 +29,7 @@ type reservation struct {
 
 	request, tenant, session string
 	path                     string // see Request.Path
-	cold                     bool   // its model was not in memory when it was placed, and it needs it
+	mustLoad                 bool   // its model was not in memory when it was placed, and it needs it
 	conversation             conversation.Ref
 	caller                   uint64 // see Request.Caller
 	promptBytes, exactTokens int
@@ -80,7 +80,7 @@ func (r *Router) reserve(
 	made.Queued, made.AtLimit, made.Greedy = job.Queued, job.AtLimit, job.Greedy
 	r.registry.Placed(ep)
 	r.worked = true
-	r.loads(now, f)
+	r.noteModelLoad(now, f)
 	if !made.Queued {
 		if took := r.backlog.Send(now, f.index, rates); took > 0 {
 			r.arrivals.Spend(now, ep.Slot(), took)
@@ -97,18 +97,19 @@ func (r *Router) reserve(
 	return f
 }
 
-// loads notes whether a request waits for its model to be loaded.
-func (r *Router) loads(now time.Time, f *reservation) {
+// noteModelLoad notes whether a request waits for its model to be loaded.
+func (r *Router) noteModelLoad(now time.Time, f *reservation) {
 	if f.class == fleet.Auxiliary {
 		return
 	}
 	slot, model := f.ep.Slot(), f.decision.Model
-	f.cold = f.ep.Cold(now, r.readers.staleAfter, model, f.window) || r.readers.health.LoadsModel(now, slot, model)
+	f.mustLoad = f.ep.MustLoad(now, r.readers.staleAfter, model, f.window) ||
+		r.readers.health.LoadsModel(now, slot, model)
 	if r.endpoints.LoadOnDemand() && f.peer.peer == 0 { // other routers do not tell it
-		r.registry.Asked(now, f.ep, model, f.window)
+		r.registry.ModelAsked(now, f.ep, model, f.window)
 	}
-	if f.cold {
-		r.health.Loads(now, slot, model)
+	if f.mustLoad {
+		r.health.LoadingModel(now, slot, model)
 	}
 }
 
@@ -193,7 +194,7 @@ func (r *Router) firstByte(now time.Time, l fleet.Lease) {
 	r.computed(now, now, f)
 }
 
-// computed does that for any router's lease. at is when it happened.
+// computed records that the prompt of any router's lease was computed. at is when it happened.
 func (r *Router) computed(now, at time.Time, f *reservation) {
 	f.prefilled = true
 	rates := r.speed.Reader()
@@ -214,9 +215,9 @@ func (r *Router) computed(now, at time.Time, f *reservation) {
 		r.health.Withdraw(f.ep.Slot())
 		r.health.Recovered(now, f.ep.Slot())
 	}
-	if f.cold { // its time is that of loading
-		r.registry.Loaded(f.ep, at.Sub(j.Sent))
-		r.health.Loaded(now, f.ep.Slot(), f.decision.Model)
+	if f.mustLoad { // its time is that of loading
+		r.registry.ModelLoaded(f.ep, at.Sub(j.Sent))
+		r.health.ModelLoaded(now, f.ep.Slot(), f.decision.Model)
 	} else {
 		r.speed.Computed(at, j)
 	}
@@ -252,7 +253,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	return r.conclude(now, now, f, ev, n.Response)
 }
 
-// conclude does that for any router's lease. at is when it happened, response the key of the stored response. For a
+// conclude releases any router's lease, see finish. at is when it ended, response the key of the stored response. For a
 // lease of another router it skips the policy and whom to blame, which are per router, and returns nil.
 func (r *Router) conclude(now, at time.Time, f *reservation, ev *Finished, response session.Key) (ended *Ended) {
 	own := f.peer.peer == 0
@@ -273,8 +274,9 @@ func (r *Router) conclude(now, at time.Time, f *reservation, ev *Finished, respo
 			r.registry.Refused(ep)
 		}
 	}
-	if o := ev.Outcome; f.cold && !f.prefilled && o != fleet.ClientGone && o != fleet.Abandoned && o != fleet.TimedOut {
-		r.health.Loaded(now, ep.Slot(), f.decision.Model) // without the request the load goes on
+	if o := ev.Outcome; f.mustLoad && !f.prefilled &&
+		o != fleet.ClientGone && o != fleet.Abandoned && o != fleet.TimedOut {
+		r.health.ModelLoaded(now, ep.Slot(), f.decision.Model) // without the request the load goes on
 	}
 	// 4
 	part := f.about(ev)
@@ -293,7 +295,7 @@ func (r *Router) conclude(now, at time.Time, f *reservation, ev *Finished, respo
 	case ev.Absent && f.path != "":
 		r.registry.Absent(now, ep, f.path)
 	}
-	r.speed.Ended(at, j, ev.Outcome == fleet.OK && !f.cold, &ev.Usage)
+	r.speed.Ended(at, j, ev.Outcome == fleet.OK && !f.mustLoad, &ev.Usage)
 	// 6
 	r.storeEnded(now, f, ev)
 	computed := sent && (ev.Outcome == fleet.OK || ev.Outcome == fleet.ClientGone)

@@ -72,7 +72,7 @@ func (r *Router) listenToLines(now time.Time, since []Sign) {
 		} else if !j.Stream { // it may take the place of the model's others, and is not overdue
 			whole[at] = true
 		}
-		if !late || judged.Loads(now, at.slot) {
+		if !late || judged.LoadsAnyModel(now, at.slot) {
 			continue
 		}
 		if waited[at] == 0 {
@@ -107,7 +107,7 @@ const standsTimes = 6
 // If nothing tries it for a while, the rest counts again, so that it moves as soon as another endpoint is up.
 func (r *Router) listen(now time.Time, ep registry.Endpoint) {
 	judged := r.health.Reader()
-	if judged.Loads(now, ep.Slot()) {
+	if judged.LoadsAnyModel(now, ep.Slot()) {
 		return // timeouts.first_byte bounds the wait of each request
 	}
 	recent, older := r.backlog.Reader().Overdue(now, ep.Slot(), judged.Silenced(ep.Slot()))

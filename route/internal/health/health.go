@@ -1,7 +1,7 @@
 // Package health decides which endpoints are fit for traffic, from probes, from how requests end, and from silence.
 //
 // It owns one row per endpoint: the latest probe, ejection (outlier detection) and half-open trials, back-pressure for
-// all callers or for one, and slow start. An endpoint that is down because of its probes is so until a good one: how
+// all callers or for one, and the ramp. An endpoint that is down because of its probes is so until a good one: how
 // often it is probed is the business of internal/probe. In come those, as events with a time; out come a Rank (which
 // health class an endpoint is in, reader.go), its fleet.State and the changes of that, in words. Who is to blame for
 // an outcome is in Conclude. It never counts load and never chooses an endpoint.
@@ -52,16 +52,16 @@ type endpoint struct {
 	trials       int      // requests now testing it
 
 	detail     string
-	failures   int       // consecutive failures by its fault
-	failed     uint64    // failures in total
-	ejections  int       // consecutive ejections without a success
-	cause      string    // of the last failure, for people
-	lastByteAt time.Time // when a byte of an answer last came
-	loads      []load    // that answers wait for, at most bound.Few
-	dozedAt    time.Time // when it was last told to have no model in memory
-	unreached  time.Time // when a connection failed last
-	silentAt   time.Time // when it was ejected for silence; zero when it was not, or a byte has come since
-	silenced   time.Time // when it was last ejected for silence
+	failures   int         // consecutive failures by its fault
+	failed     uint64      // failures in total
+	ejections  int         // consecutive ejections without a success
+	cause      string      // of the last failure, for people
+	lastByteAt time.Time   // when a byte of an answer last came
+	modelLoads []modelLoad // that answers wait for, at most bound.Few
+	dozedAt    time.Time   // when it was last told to have no model in memory
+	unreached  time.Time   // when a connection failed last
+	silentAt   time.Time   // when it was ejected for silence; zero when it was not, or a byte has come since
+	silenced   time.Time   // when it was last ejected for silence
 
 	// its figures of work (fleet.LoadReport.Work), since when they stand still while it has requests, and when they
 	// were last told; zero before they have moved
@@ -75,8 +75,8 @@ type endpoint struct {
 	news     []string    // to be reported with the next observation
 }
 
-// load is a model that an endpoint is to load.
-type load struct {
+// modelLoad is a model that an endpoint is to load.
+type modelLoad struct {
 	model string
 	at    time.Time // when it was asked for, or when another load ended that may have come before it
 }
@@ -172,30 +172,32 @@ func (t *Table) Accepted(slot int, sent time.Time) { t.endpoints.Get(slot).refus
 // Dozed records that the endpoint has no model in memory: its next answer waits for one to load.
 func (t *Table) Dozed(now time.Time, slot int) { t.endpoints.Get(slot).dozedAt = now }
 
-// Loads notes that a request was sent for a model that is not in memory. A second one within a load that shows no life
-// changes nothing.
-func (t *Table) Loads(now time.Time, slot int, model string) {
+// LoadingModel notes that a request was sent for a model that is not in memory. A second one within a load that shows
+// no life changes nothing.
+func (t *Table) LoadingModel(now time.Time, slot int, model string) {
 	e := t.endpoints.Get(slot)
-	i := slices.IndexFunc(e.loads, func(l load) bool { return l.model == model })
+	i := slices.IndexFunc(e.modelLoads, func(l modelLoad) bool { return l.model == model })
 	switch {
-	case i < 0 && len(e.loads) < bound.Few:
-		e.loads = append(e.loads, load{model, now})
+	case i < 0 && len(e.modelLoads) < bound.Few:
+		e.modelLoads = append(e.modelLoads, modelLoad{model, now})
 	case i < 0:
-		e.loads[0] = load{model, now} // an old one: few are loaded at a time
-	case e.lastByteAt.After(e.loads[i].at):
-		e.loads[i].at = now
+		e.modelLoads[0] = modelLoad{model, now} // an old one: few are loaded at a time
+	case e.lastByteAt.After(e.modelLoads[i].at):
+		e.modelLoads[i].at = now
 	}
 }
 
-// Loaded notes that such a request is answered, or has failed at the engine: other models may be loaded only now.
-func (t *Table) Loaded(now time.Time, slot int, model string) {
+// ModelLoaded notes that a request for a model that was not in memory is answered, or has failed at the engine: other
+// models may be loaded only now.
+func (t *Table) ModelLoaded(now time.Time, slot int, model string) {
 	e := t.endpoints.Get(slot)
-	n := len(e.loads)
-	if e.loads = slices.DeleteFunc(e.loads, func(l load) bool { return l.model == model }); len(e.loads) == n {
+	n := len(e.modelLoads)
+	e.modelLoads = slices.DeleteFunc(e.modelLoads, func(l modelLoad) bool { return l.model == model })
+	if len(e.modelLoads) == n {
 		return
 	}
-	for i := range e.loads {
-		e.loads[i].at = now
+	for i := range e.modelLoads {
+		e.modelLoads[i].at = now
 	}
 }
 

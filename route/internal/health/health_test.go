@@ -70,7 +70,7 @@ func TestLoads(t *testing.T) {
 	tab.AddEndpoint(k)
 	is := func(at time.Time, want bool, when string) {
 		t.Helper()
-		if got := tab.Reader().Loads(at, k); got != want {
+		if got := tab.Reader().LoadsAnyModel(at, k); got != want {
 			t.Errorf("%s: %t", when, got)
 		}
 	}
@@ -78,7 +78,7 @@ func TestLoads(t *testing.T) {
 	tab.Alive(k, now)
 	tab.Dozed(now.Add(time.Second), k)
 	is(now.Add(time.Minute), true, "dozing")
-	is(now.Add(time.Second+loadMost), false, "for too long")
+	is(now.Add(time.Second+mostLoading), false, "for too long")
 	tab.Alive(k, now.Add(2*time.Second))
 	is(now.Add(3*time.Second), false, "after a byte")
 }

@@ -185,7 +185,7 @@ func (r Reader) Late(now time.Time, slot int, path string, sent time.Time, silen
 }
 
 // heardMost is how long after its last byte a model still counts as in memory: the next request may wait for a load.
-const heardMost = loadMost
+const heardMost = mostLoading
 
 // Overtaken reports whether a turn of a model, sent at a time, has been left behind: nothing of its model has come for
 // a while, and the answer of another one, sent that much later, has begun. Engines begin in the order in which requests

@@ -46,7 +46,7 @@ func (r Reader) Tests(slot int) bool { return r.t.endpoints.Get(slot).halfOpen }
 // Trials is how many requests are testing an endpoint now.
 func (r Reader) Trials(slot int) int { return r.t.endpoints.Get(slot).trials }
 
-// Ramp is the share of its weight that an endpoint gets during slow start, 0.1 to 1.
+// Ramp is the share of its weight that an endpoint gets during its ramp, 0.1 to 1.
 func (r Reader) Ramp(now time.Time, slot int) float64 {
 	e := r.t.endpoints.Get(slot)
 	if e.rampFrom.IsZero() || r.t.cfg.Ramp <= 0 {
@@ -158,22 +158,22 @@ func (r Reader) UnreachedSince(slot int, at time.Time) bool {
 // IsSilent reports whether an endpoint is ejected for silence, so that what waits there waits in vain.
 func (r Reader) IsSilent(now time.Time, slot int) bool { return r.t.endpoints.Get(slot).silent(now) }
 
-// Loads reports whether an endpoint may be silent because it loads a model: it had none in memory, and no byte has come
-// since, or a request waits for one that was not in memory. A load takes loadMost at most.
-func (r Reader) Loads(now time.Time, slot int) bool {
+// LoadsAnyModel reports whether an endpoint may be silent because it loads a model: it had none in memory, and no byte
+// has come since, or a request waits for one that was not in memory. A load takes mostLoading at most.
+func (r Reader) LoadsAnyModel(now time.Time, slot int) bool {
 	e := r.t.endpoints.Get(slot)
-	return e.dozedAt.After(e.lastByteAt) && now.Sub(e.dozedAt) < loadMost ||
-		slices.ContainsFunc(e.loads, func(l load) bool { return now.Sub(l.at) < loadMost })
+	return e.dozedAt.After(e.lastByteAt) && now.Sub(e.dozedAt) < mostLoading ||
+		slices.ContainsFunc(e.modelLoads, func(l modelLoad) bool { return now.Sub(l.at) < mostLoading })
 }
 
 // LoadsModel reports whether a request waits for that model to be loaded.
 func (r Reader) LoadsModel(now time.Time, slot int, model string) bool {
-	return slices.ContainsFunc(r.t.endpoints.Get(slot).loads, func(l load) bool {
-		return l.model == model && now.Sub(l.at) < loadMost
+	return slices.ContainsFunc(r.t.endpoints.Get(slot).modelLoads, func(l modelLoad) bool {
+		return l.model == model && now.Sub(l.at) < mostLoading
 	})
 }
 
-const loadMost = 5 * time.Minute // of 70B weights from a network file system
+const mostLoading = 5 * time.Minute // of 70B weights from a network file system
 
 // Unanswered reports whether probes get no answer from an endpoint while it has requests.
 func (r Reader) Unanswered(slot int) bool { return r.t.endpoints.Get(slot).unanswered }

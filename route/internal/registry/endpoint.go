@@ -28,8 +28,8 @@ type record struct {
 	bases  bool         // it has several of these
 	loadAt time.Time
 
-	loading time.Duration // how long a request waited for its model to be loaded, the last time; 0 unknown
-	windows []windowOf    // what the latest requests for the models asked for, see Asked; at most bound.Few
+	modelLoadTime time.Duration // how long a request waited for its model to be loaded, the last time; 0 unknown
+	windows       []windowOf    // what the latest requests for the models asked for, see Asked; at most bound.Few
 
 	requests uint64
 	worked   bool // it has had a request, of this router or another
@@ -102,9 +102,9 @@ func (e Endpoint) Refused() bool { return e.r.report.Refused }
 // Sleeps reports that its engine sleeps, by the latest report that said.
 func (e Endpoint) Sleeps() bool { return e.r.report.Sleep.Sleeps() }
 
-// Cold reports that a request for the model waits until it is in memory: the engine dozes, lists the models in memory
-// without it, or has it there with another context than the window that the request asks for.
-func (e Endpoint) Cold(now time.Time, stale time.Duration, model string, window int) bool {
+// MustLoad reports that a request for the model waits until it is in memory: the engine dozes, lists the models in
+// memory without it, or has it there with another context than the window that the request asks for.
+func (e Endpoint) MustLoad(now time.Time, stale time.Duration, model string, window int) bool {
 	if e.r.report.Sleep == fleet.Dozing {
 		return true
 	}
@@ -134,11 +134,11 @@ type windowOf struct {
 	at     time.Time // of the latest such request
 }
 
-// Loading is how long a request for a model that is not in memory is expected to wait: as the last one did, before the
-// first 5 s.
-func (e Endpoint) Loading() time.Duration { return cmp.Or(e.r.loading, firstLoading) }
+// ModelLoadTime is how long a request for a model that is not in memory is expected to wait: as the last one did,
+// before the first 5 s.
+func (e Endpoint) ModelLoadTime() time.Duration { return cmp.Or(e.r.modelLoadTime, firstModelLoad) }
 
-const firstLoading = 5 * time.Second
+const firstModelLoad = 5 * time.Second
 
 // Asleep reports that its engine computes nothing until somebody wakes it; why says more.
 func (e Endpoint) Asleep() (why string, asleep bool) {

@@ -378,7 +378,7 @@ func TestAbsences(t *testing.T) {
 		es[i] = table.Allocate(spec)
 		table.Enter(es[i], spec, "s")
 	}
-	table.Asked(now, es[0], "m", 8192)
+	table.ModelAsked(now, es[0], "m", 8192)
 	if at := es[0].Displaces("m", 4096); at != now || !es[0].Displaces("m", 8192).IsZero() ||
 		!es[1].Displaces("m", 4096).IsZero() {
 		t.Errorf("displaces what was asked for at %v", at)
@@ -388,7 +388,7 @@ func TestAbsences(t *testing.T) {
 		t.Error("a new process has what the last one had")
 	}
 	for i := range 2 * bound.Few {
-		table.Asked(now, es[0], fmt.Sprint(i), 1)
+		table.ModelAsked(now, es[0], fmt.Sprint(i), 1)
 	}
 	if n := len(es[0].r.windows); n > bound.Few {
 		t.Errorf("%d models are remembered", n)

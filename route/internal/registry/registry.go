@@ -170,9 +170,9 @@ func (t *Table) Drain(e Endpoint, on bool) { e.r.draining = on }
 // Placed counts a request of this router.
 func (t *Table) Placed(e Endpoint) { e.r.requests, e.r.worked = e.r.requests+1, true }
 
-// Asked notes the context that a request asks for its model to be loaded with, 0 for none. Ollama loads the model again
-// where the one before asked for another, or for none (server/sched.go, needsReload).
-func (t *Table) Asked(now time.Time, e Endpoint, model string, window int) {
+// ModelAsked notes the context that a request asks for its model to be loaded with, 0 for none. Ollama loads the model
+// again where the one before asked for another, or for none (server/sched.go, needsReload).
+func (t *Table) ModelAsked(now time.Time, e Endpoint, model string, window int) {
 	w := windowOf{model, window, now}
 	i := slices.IndexFunc(e.r.windows, func(w windowOf) bool { return w.model == model })
 	switch {
@@ -185,8 +185,8 @@ func (t *Table) Asked(now time.Time, e Endpoint, model string, window int) {
 	}
 }
 
-// Loaded notes how long a request waited for its first byte since its model was not in memory.
-func (t *Table) Loaded(e Endpoint, took time.Duration) { e.r.loading = took }
+// ModelLoaded notes how long a request waited for its first byte since its model was not in memory.
+func (t *Table) ModelLoaded(e Endpoint, took time.Duration) { e.r.modelLoadTime = took }
 
 // Worked notes a request of another router.
 func (t *Table) Worked(e Endpoint) { e.r.worked = true }
@@ -293,7 +293,7 @@ func (r Reader) At(slot int) Endpoint { return r.t.bySlot[slot] }
 func (r Reader) Slots() iter.Seq[Endpoint] { return slices.Values(r.t.bySlot) }
 
 // LoadOnDemand reports whether any engine so far was one that loads models when requests come for them: without, none
-// is Cold.
+// must load one.
 func (r Reader) LoadOnDemand() bool { return r.t.loads }
 
 // Touched is what has changed since Settle.
