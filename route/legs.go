@@ -85,8 +85,8 @@ func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 	if p.Splits() && (answer == nil || answer.Reason == pick.ReasonWeighed) {
 		c.answer.view = q.fillArrived(whole.view)
 	}
-	if open {
-		c.answer.scope = rule.Scope(c.answer.view)
+	if open && whole.view.Splits {
+		c.answer.scope = cost.ForSplit(c.answer.view)
 	}
 	if answer != nil {
 		c.answer.choice = *answer
@@ -128,7 +128,7 @@ func (r *readers) split(q *asked, prefill, whole *pick.View, answer *pick.Tentat
 		answers = r.choose(q, decode, "")
 	}
 	decoder := &decode.Candidates[answers.Index]
-	narrow(prefill, func(row int) bool { return pairs(&prefill.Candidates[row], decoder) })
+	narrow(prefill, func(row int) bool { return split.Pairs(&prefill.Candidates[row], decoder) })
 	if len(prefill.Candidates) == 0 { // the only possible prefiller is the decoder itself
 		c.why = WholeNoPrefiller
 		c.answer = placement{view: whole, who: q.who, choice: answers}
@@ -139,22 +139,17 @@ func (r *readers) split(q *asked, prefill, whole *pick.View, answer *pick.Tentat
 	if ms := split.ReadyAt(prefill, prefiller); ms > ready {
 		decode = r.fillDecode(q, whole, ms)
 		if answer == nil {
-			narrow(decode, func(row int) bool { return pairs(prefiller, &decode.Candidates[row]) })
+			narrow(decode, func(row int) bool { return split.Pairs(prefiller, &decode.Candidates[row]) })
 			answers = r.choose(q, decode, "")
 		}
 	}
 	c.answer = placement{view: decode, who: q.who, choice: answers}
 	if answers.Reason == pick.ReasonWeighed {
-		c.answer.scope = q.pool.Rule().Scope(decode)
+		c.answer.scope = cost.ForSplit(decode)
 	}
 	if prefill.Splits {
-		c.compute.scope = q.pool.Rule().Scope(prefill)
+		c.compute.scope = cost.ForSplit(prefill)
 	}
-}
-
-// pairs reports whether one endpoint can compute a prompt that another answers.
-func pairs(prefiller, decoder *pick.Candidate) bool {
-	return prefiller.Name != decoder.Name && prefiller.Model == decoder.Model && prefiller.Kind == decoder.Kind
 }
 
 // choosePrefill chooses another prefiller for a request that keeps its decoder.

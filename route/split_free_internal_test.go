@@ -120,7 +120,7 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 		whole := fill(search{leg: fleet.LegUnsplit, who: q.who})
 		_, w, _ := r.readers.weighFree(&q, prefill, whole)
 		termsOf := func(v *pick.View, c *pick.Candidate) *pick.Terms {
-			s := q.pool.Rule().Scope(v)
+			s := cost.ForSplit(v)
 			var t pick.Terms
 			cost.Estimate(v, c, &s, &t)
 			return &t

@@ -13,11 +13,9 @@ import (
 // Answers then gather where few prompts are computed, and prompts stay away from there: roles come about by themselves,
 // as many of each kind as the traffic needs now.
 
-const (
-	// part of an engine's memory, 1 to so many, that a prompt may take to be in that of two: two that each wait at both
-	// for what the other holds get nowhere
-	mostTwice = 4
-)
+// leastRoom is how many such prompts a decoder must have room for. A prompt that is computed elsewhere takes memory of
+// two engines at once, and two large ones could each wait for the memory that the other one has.
+const leastRoom = 4
 
 // Free compares the endpoints that could do all of a request with the pairs that could split it. Its memory is reused.
 type Free struct {
@@ -33,7 +31,7 @@ type Free struct {
 	pairs  []float64 // the lower cost of the two pairs with it, for each row; -1 where there is none
 }
 
-// Begin reckons what doing all of it costs, and what the prompt alone does.
+// Begin reckons what all of the request costs at each endpoint, and what its prompt alone costs.
 func (f *Free) Begin(prefill, whole *pick.View) {
 	*f = Free{prefill: prefill, Prefiller: [2]int{-1, -1}, wholes: f.wholes[:0], pairs: f.pairs[:0]}
 	s, t := cost.ForSplit(whole), pick.Terms{}
@@ -71,8 +69,7 @@ func (f *Free) Pair(which int, decode *pick.View) {
 	ready, base, t := f.ReadyMs(which), f.promptMs[which], pick.Terms{}
 	for i := range decode.Candidates {
 		c := &decode.Candidates[i]
-		if c.Slot == o.Slot || c.Kind != o.Kind || c.Model != o.Model ||
-			c.CacheTokens > 0 && int64(mostTwice*decode.PromptTokens) > c.CacheTokens {
+		if !Pairs(o, c) || c.CacheTokens > 0 && int64(leastRoom*decode.PromptTokens) > c.CacheTokens {
 			continue
 		}
 		cost.Estimate(decode, c, &s, &t)

@@ -52,16 +52,6 @@ func (r *Rule) Interference() float64 {
 	return 1
 }
 
-// Scope is what the rule reckons of a view's rows, if costs decide.
-func (r *Rule) Scope(v *pick.View) (s cost.Scope) {
-	switch r.When {
-	case WhenTime, WhenFree:
-		s = cost.ForSplit(v)
-	case WhenAlways, WhenNever, WhenTokens, WhenUncached:
-	}
-	return s
-}
-
 // Pool is what a rule needs to know of the endpoints.
 type Pool struct {
 	Splits bool // they have roles, or need none
@@ -148,6 +138,11 @@ func lowest(v *pick.View) float64 {
 		least = min(least, t.Cost())
 	}
 	return least
+}
+
+// Pairs reports whether one endpoint can compute a prompt that the other answers.
+func Pairs(prefiller, decoder *pick.Candidate) bool {
+	return prefiller.Slot != decoder.Slot && prefiller.Model == decoder.Model && prefiller.Kind == decoder.Kind
 }
 
 // ReadyMs is how soon the best of a prefill leg's rows is predicted to have computed the prompt; 0 where there are

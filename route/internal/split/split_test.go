@@ -184,7 +184,7 @@ func TestAnswersStayAwayFromPrompts(t *testing.T) {
 	v := &pick.View{
 		Leg: fleet.LegDecode, OutputTokens: 100, AnswerWaitCost: 2, Candidates: []pick.Candidate{row, busy, crowded},
 	}
-	scope := (&Rule{When: WhenFree}).Scope(v)
+	scope := cost.ForSplit(v)
 	for i, want := range []float64{0, 2 * 1000, 100 * 0.2 * 4} {
 		var terms pick.Terms
 		cost.Estimate(v, &v.Candidates[i], &scope, &terms)
@@ -210,7 +210,7 @@ func TestAnswersWaitWeight(t *testing.T) {
 			Leg: fleet.LegDecode, OutputTokens: 100, AnswerWaitCost: AnswerWaitCost,
 			Candidates: []pick.Candidate{busy, idle},
 		}
-		scope := (&Rule{When: WhenFree}).Scope(v)
+		scope := cost.ForSplit(v)
 		var at, there pick.Terms
 		cost.Estimate(v, &v.Candidates[0], &scope, &at)
 		cost.Estimate(v, &v.Candidates[1], &scope, &there)
