@@ -55,7 +55,7 @@ type poolQueue struct {
 type waiting struct {
 	turn     *heldTurn
 	deadline time.Time
-	tokens   int64 // at least 1
+	tokens   int64 // that it needs beside what members have, at least 1
 }
 
 // insert adds a turn to a list in the order of bounds.
@@ -66,7 +66,7 @@ func insert(to []waiting, h *heldTurn) []waiting {
 		}
 		return -1
 	})
-	return slices.Insert(to, i, waiting{h, h.deadline, max(h.Tokens, 1)})
+	return slices.Insert(to, i, waiting{h, h.deadline, max(h.Tokens-h.Shared, 1)})
 }
 
 // remove is the opposite.
@@ -312,13 +312,16 @@ func (t *Table) roomFor(h *heldTurn, at []int) int {
 	return best
 }
 
-// leastFor is the endpoint that would be filled least; -1 for none.
+// leastFor is the endpoint where a turn without room takes least time: to compute what it needs, and what it evicts of
+// others once more. Of several it is the one with the most room; -1 for none.
 func (t *Table) leastFor(h *heldTurn, at []int) int {
-	best, least := -1, 0.0
+	best, least, most := -1, 0.0, int64(0)
 	for _, slot := range at {
 		e := t.endpoints.Get(slot)
-		if filled := float64(e.needs(&h.Turn)-e.free()) / float64(max(e.room, 1)); best < 0 || filled < least {
-			best, least = slot, filled
+		needs, free := e.needs(&h.Turn), e.free()
+		ms := float64(needs+max(0, needs-free)) * e.perToken
+		if best < 0 || ms < least || ms == least && free > most {
+			best, least, most = slot, ms, free
 		}
 	}
 	return best
