@@ -82,8 +82,8 @@ func TestAgentsFleets(t *testing.T) {
 	}
 }
 
-// TestSessionsFitTheEngines: a session that outgrows an engine's context shows a failure that is nobody's fault. One of
-// a thousand turns did, at 32,768 tokens.
+// TestSessionsFitTheEngines: every session of the demonstration fits into an engine's context. With a context of 32,768
+// tokens one turn of a thousand failed.
 func TestSessionsFitTheEngines(t *testing.T) {
 	o := Options{Policy: "session", Engines: 4, Rate: 4}
 	a := &agents{o: &o}

@@ -44,7 +44,8 @@ func (a *attempt) silence() time.Duration {
 	return idle
 }
 
-// brief is a transport by which errors are waited for no longer than errorPatience, whoever reads them.
+// brief is a transport that bounds the wait for the text of an error by errorPatience. It does so for every reader of
+// the answer.
 type brief struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

@@ -32,8 +32,8 @@ func TestAnswerThatStops(t *testing.T) {
 	})
 }
 
-// TestErrorThatStops: an error whose text does not come is waited for no longer than an engine needs to send it,
-// whatever its status says and whoever reads it.
+// TestErrorThatStops: the router waits ten seconds for the text of an error. That holds for each status and for each
+// reader of the text.
 func TestErrorThatStops(t *testing.T) {
 	for _, status := range []int{400, 401, 404, 405, 418, 422, 429, 500, 503} {
 		for name, head := range map[string]string{

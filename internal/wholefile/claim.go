@@ -9,8 +9,9 @@ import (
 // ErrClaimed says that another process has claimed a file.
 var ErrClaimed = errors.New("another process writes it: each needs a file of its own")
 
-// Claim claims a file for its caller until release or the end of the process, by a lock on .FILE.lock beside it, which
-// stays: the file itself is another one after each Write. It does not wait. Devices and pipes belong to nobody.
+// Claim claims a file for its caller, until release or the end of the process. It does not wait: if another process has
+// claimed the file, it returns ErrClaimed. It locks .FILE.lock beside the file, since Write replaces the file itself;
+// the lock file is never removed. Devices and pipes are not claimed.
 func Claim(name string) (release func(), err error) {
 	if at, err := os.Stat(name); err == nil && !at.Mode().IsRegular() {
 		return func() {}, nil

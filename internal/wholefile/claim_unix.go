@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// lock locks an open file for this process, without waiting. It ends with the file. A file system without locks is
-// taken for one where nobody else writes.
+// lock locks an open file without waiting. Closing the file ends the lock. On a file system that has no locks it does
+// nothing.
 func lock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

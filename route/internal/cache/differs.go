@@ -24,9 +24,9 @@ type Difference struct {
 	From, To int
 }
 
-// Differs compares the prompt of a decision with an earlier one of so many bytes, of which marks are kept. cached is
-// how many of its blocks the earlier one's endpoint has cached: where that lies between two marks, it is the place
-// itself.
+// Differs says where the prompt of a decision differs from an earlier one. Of the earlier one, bytes is its length and
+// marks are what was kept of its text. cached is the number of the decision's blocks that the earlier one's endpoint
+// has cached. If they end between two marks, the prompts differ where they end.
 func (x *Text) Differs(bytes int, marks [4]uint32, cached int) (d Difference) {
 	n := blocks.Kept(bytes / fleet.BlockBytes)
 	if !x.known || n == 0 || marks == ([4]uint32{}) {

@@ -294,8 +294,8 @@ func (t *Table) eject(now time.Time, e *endpoint, least time.Duration) {
 }
 
 // mayEject bounds ejections for failed requests, because the requests may be at fault: never the last endpoint that can
-// do the work, never more than EjectShare of them. An endpoint is to be ejected after so many failures in a row: at
-// that one the log says that it is not ejected, at later ones it does not say so again.
+// do the work, never more than EjectShare of them. after is the number of failures in a row that eject an endpoint. If
+// it is not ejected, the log says so at that failure, and not again at later ones.
 func (t *Table) mayEject(now time.Time, e *endpoint, peers func() Peers, after int) bool {
 	if now.Before(e.ejectedUntil) {
 		return true // it is ejected already

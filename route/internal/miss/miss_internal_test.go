@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// prompt is a content of so many blocks with three messages.
+// prompt returns a prompt of three messages. Its length is given in blocks.
 func prompt(blocks int) *fleet.Content {
 	c := &fleet.Content{Bytes: blocks * fleet.BlockBytes, Ends: []int{1000, 2000, blocks * fleet.BlockBytes}}
 	for i := range blocks {

@@ -20,10 +20,11 @@ type prefill struct {
 	hold      fit.Mean  // ms from first byte to end; 0 unknown
 	farWork   fit.Mean  // prompt tokens computed while one is fetched from a second tier; 0 unknown
 	line      fit.Plane // ms over prompt tokens and over tokens of non-streamed answers; older samples weigh less
-	prior     float64   // of line.AA, what is no sample but the fleet's speed
-	among     float64   // the fleet's ms per token that line.AY has for it
-	borrowed  float64   // prior as a share of line.AA
-	perStep   float64   // ms per token of a non-streamed answer after the first, without prefill of other requests
+	// The line begins with an assumption: prior is its weight, the part of line.AA that is no sample, and assumed the
+	// ms per token that line.AY has for it. priorShare is prior as a share of line.AA; each decision asks for it.
+	prior, assumed, priorShare float64
+
+	perStep float64 // ms per token of a non-streamed answer after the first, without prefill of other requests
 
 	batches []batch     // the latest, in order of time; at most maxBatches
 	early   fit.IntSums // sums of provisional samples: batches whose answers have not ended
@@ -44,32 +45,6 @@ const (
 	// prompt tokens in one engine step: vLLM's default max_num_batched_tokens for serving on an H100
 	stepTokens = 8192
 )
-
-// FleetPrefill is how long prompts take at the endpoints together: each counts for what it has computed.
-type FleetPrefill struct {
-	Line      fit.Ratio    // ms over prompt tokens
-	Prior     float64      // weight of firstPerToken beside it, in tokens²
-	PerToken  float64      // ms, from both
-	Fixed     fit.Quantile // ms
-	PerAnswer fit.Mean     // ms per output token after the first; 0 unknown
-}
-
-func newFleet() FleetPrefill {
-	return FleetPrefill{Prior: priorTokens * priorTokens, PerToken: firstPerToken, Fixed: FirstPace}
-}
-
-// known reports whether there is a sample.
-func (f *FleetPrefill) known() bool { return f.Line.XX > 0 }
-
-// take adds a sample: x prompt tokens took y ms. An endpoint that is slow at first, since it compiles, says nothing of
-// others.
-func (f *FleetPrefill) take(weight, x, y float64) {
-	most := float64(fit.Outlier * (float64(f.Fixed) + float64(x*f.PerToken)))
-	f.Prior = float64(f.Prior * (1 - fit.Slow))
-	f.Line.Add(1-fit.Slow, weight, x, min(max(0, y), most))
-	f.PerToken = max(backlog.LeastMsPerToken,
-		(float64(f.Line.XY)+float64(f.Prior*firstPerToken))/(float64(f.Line.XX)+f.Prior))
-}
 
 func ms(d time.Duration) float64 { return backlog.Ms(d) }
 
@@ -191,8 +166,8 @@ func (s *prefill) learnWhole(f *FleetPrefill, j *backlog.Job, own, rest, perToke
 func (s *prefill) take(f *FleetPrefill, x, rest, y, weight float64, fresh bool, perToken, fixed float64) {
 	if s.samples == 0 {
 		s.perToken, s.fixed = perToken, fit.Quantile(fixed)
-		s.prior, s.among = priorTokens*priorTokens, perToken
-		s.line.AA, s.line.AY = fit.Sum(s.prior), fit.Sum(s.prior*s.among)
+		s.prior, s.assumed = priorTokens*priorTokens, perToken
+		s.line.AA, s.line.AY = fit.Sum(s.prior), fit.Sum(s.prior*s.assumed)
 	}
 	if rest > 0 && s.line.BB == 0 {
 		s.line.BB, s.line.BY = priorAnswer*priorAnswer, FirstPace*priorAnswer*priorAnswer
@@ -213,7 +188,7 @@ func (s *prefill) take(f *FleetPrefill, x, rest, y, weight float64, fresh bool, 
 	keep := 1 - float64(fit.Usual*weight)
 	s.prior = float64(s.prior * keep)
 	s.line.Add(keep, float64(weight*bounded(x)), x, rest, max(y-start, y/16))
-	s.borrowed = s.prior / float64(s.line.AA)
+	s.priorShare = s.prior / float64(s.line.AA)
 	s.solve()
 	if rest == 0 || weight == 1 { // of answers with company only those are samples that surprise, see learnWhole
 		f.take(float64(weight*bounded(x)), x, max(y-start, y/16)-float64(rest*s.perStep))
@@ -232,9 +207,10 @@ func (s *prefill) answered(f *FleetPrefill, rest, took float64) {
 	s.hold.Add(fit.Usual, took)
 }
 
-// beside is the speed from samples, with the fleet's of now for what is no sample of it.
+// beside returns the speed that the samples show. What is assumed beside them is replaced by the fleet's speed of now.
+// prior falls with each sample, so that it says too how much of the fixed time is assumed.
 func (s *prefill) beside(perToken, fixed float64) (ownPerToken, ownFixed float64) {
-	ownPerToken = s.perToken + float64(s.borrowed*(perToken-s.among))
+	ownPerToken = s.perToken + float64(s.priorShare*(perToken-s.assumed))
 	ownFixed = float64(s.fixed) + float64(float64(s.prior*(1./(priorTokens*priorTokens)))*(fixed-float64(s.fixed)))
 	return max(ownPerToken, backlog.LeastMsPerToken), ownFixed
 }

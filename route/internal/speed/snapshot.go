@@ -27,7 +27,7 @@ type Prefill struct {
 	PerAnswer, Hold float64
 	PerStep         float64
 	Far             float64 // see farWork
-	Prior, Among    float64 // of Line, what is no sample: see prefill
+	Prior, Assumed  float64 // see prefill
 	Line            fit.Plane
 }
 
@@ -50,7 +50,7 @@ func (r Reader) Export(now time.Time, slot int) Learnt {
 	return Learnt{
 		Prefill: Prefill{
 			Samples: p.samples, PerToken: p.perToken, Fixed: float64(p.fixed), PerAnswer: float64(p.perAnswer),
-			Hold: float64(p.hold), PerStep: p.perStep, Far: float64(p.farWork), Prior: p.prior, Among: p.among,
+			Hold: float64(p.hold), PerStep: p.perStep, Far: float64(p.farWork), Prior: p.prior, Assumed: p.assumed,
 			Line: p.line,
 		},
 		Alone: o.solo, First: o.first, Others: o.others, Front: o.front, Soon: o.soon, Pace: e.decodePace.Line,
@@ -71,8 +71,8 @@ func (t *Table) Restore(now time.Time, slot int, l *Learnt, later time.Duration)
 			samples: p.Samples, perToken: p.PerToken, fixed: fit.Quantile(p.Fixed), perStep: p.PerStep,
 			line: p.Line,
 		}
-		if p.Among > 0 { // else an earlier version wrote it
-			e.prefill.prior, e.prefill.among, e.prefill.borrowed = p.Prior, p.Among, p.Prior/float64(p.Line.AA)
+		if p.Assumed > 0 { // an earlier version did not write it
+			e.prefill.prior, e.prefill.assumed, e.prefill.priorShare = p.Prior, p.Assumed, p.Prior/float64(p.Line.AA)
 		}
 	}
 	e.prefill.perAnswer, e.prefill.hold = fit.Mean(l.Prefill.PerAnswer), fit.Mean(l.Prefill.Hold)
