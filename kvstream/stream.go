@@ -78,8 +78,8 @@ func New(most int) *Stream {
 // Counts returns the counters.
 func (s *Stream) Counts() Counts { return s.stats }
 
-// Held is the number of tracked blocks, including those whose prefix is unknown.
-func (s *Stream) Held() int { return len(s.blocks) }
+// Len is the number of tracked blocks, including those whose prefix is unknown.
+func (s *Stream) Len() int { return len(s.blocks) }
 
 // Skip counts events that could not be parsed.
 func (s *Stream) Skip(events int) { s.stats.Skipped += uint64(events) }

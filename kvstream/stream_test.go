@@ -67,9 +67,9 @@ func TestKVSmallerBlocksAfterRestart(t *testing.T) {
 		t.Error("a block that is not full was followed")
 	}
 	s.Reset(true, 0)
-	if stored(0, 3, 4); ops.Len() != 1 || s.Held() != 1 {
+	if stored(0, 3, 4); ops.Len() != 1 || s.Len() != 1 {
 		t.Errorf("after a restart with smaller blocks: %d operations, %d blocks held, want one each",
-			ops.Len(), s.Held())
+			ops.Len(), s.Len())
 	}
 }
 
@@ -133,8 +133,8 @@ func TestKVHeldOrphan(t *testing.T) {
 	if got := told(Event{Kind: Removed, Hashes: []uint64{2}}); len(got) > 0 {
 		t.Errorf("removed %v while another tier holds it", got)
 	}
-	if got := told(Event{Kind: Removed, Hashes: []uint64{2}}); !slices.Equal(got, child) || s.Held() > 0 {
-		t.Errorf("removed %v, want %v; %d are held", got, child, s.Held())
+	if got := told(Event{Kind: Removed, Hashes: []uint64{2}}); !slices.Equal(got, child) || s.Len() > 0 {
+		t.Errorf("removed %v, want %v; %d are left", got, child, s.Len())
 	}
 }
 
@@ -151,8 +151,8 @@ func TestKVOrphans(t *testing.T) {
 		storedEvent(0, []uint64{11, 12, 13, 14}, make([]uint32, 16), ""),
 	}}, &ops)
 	c := s.Counts()
-	if c.Orphans != 2 || c.Unknown != 1 || c.Skipped != 2 || c.Overfull != 1 || s.Held() != 4 {
-		t.Errorf("got %+v, %d held", c, s.Held())
+	if c.Orphans != 2 || c.Unknown != 1 || c.Skipped != 2 || c.Overfull != 1 || s.Len() != 4 {
+		t.Errorf("got %+v, %d blocks", c, s.Len())
 	}
 	if ops.Reset(); ops.Tiers {
 		t.Error("a second tier is told of after a reset")
@@ -161,7 +161,7 @@ func TestKVOrphans(t *testing.T) {
 	if !ops.Tiers {
 		t.Error("no second tier is told of")
 	}
-	if s.Held() != 4 {
+	if s.Len() != 4 {
 		t.Error("a block in two tiers is gone when one lets go of it")
 	}
 }

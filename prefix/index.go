@@ -36,7 +36,7 @@ type Config struct {
 	// Reach is the number of units of capacity that the first n blocks of a chain take; nil means n. It never decreases
 	// and Reach(0) is 0. It allows blocks of different size.
 	Reach func(n int) int
-	// Chains means that single blocks are never named, as events of engines do: Store, Remove, Chain, Holds and Depth
+	// Chains means that single blocks are never named, as events of engines do: Store, Remove, Chain and Depth
 	// panic. Only the first block of each run can then be found by its hash, which saves two thirds of time and memory.
 	// A contradiction between chains is noticed where they part, not at each block. Confirm says then what Store says
 	// otherwise.

@@ -60,7 +60,7 @@ func (w *kvWorld) tell(name string, events ...kvstream.Event) {
 	s := w.streams[name]
 	s.Apply(w.seq[name], &kvstream.Batch{At: float64(w.seq[name]), Events: events}, &ops)
 	w.seq[name]++
-	w.observe(KVApplied{Endpoint: name, Ops: &ops, Blocks: s.Held(), Size: 16})
+	w.observe(KVApplied{Endpoint: name, Ops: &ops, Blocks: s.Len(), Size: 16})
 }
 
 // kvPrompt is tokens of the system prompt, then of the conversation.

@@ -141,7 +141,7 @@ func (w *kvWorld) tellSized(name string, tokens []uint32, size int) {
 	var ops kvstream.Ops
 	s := kvstream.New(0)
 	s.Apply(0, &kvstream.Batch{Events: []kvstream.Event{e}}, &ops)
-	w.observe(KVApplied{Endpoint: name, Ops: &ops, Blocks: s.Held(), Size: size})
+	w.observe(KVApplied{Endpoint: name, Ops: &ops, Blocks: s.Len(), Size: size})
 }
 
 // TestKVOfTextKnownBefore: block names derived from token ids are found by text at the next decision, and so is what

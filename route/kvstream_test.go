@@ -48,7 +48,7 @@ func BenchmarkKVApply(b *testing.B) {
 			seq++
 		}
 		s.Apply(s.Next(), &batch, &ops)
-		r.Observe(kvNow, KVApplied{Endpoint: "a", Ops: &ops, Blocks: s.Held(), Size: 16})
+		r.Observe(kvNow, KVApplied{Endpoint: "a", Ops: &ops, Blocks: s.Len(), Size: 16})
 		ops.Reset()
 	}
 	b.ReportMetric(events*float64(b.N)/b.Elapsed().Seconds(), "events/s")

@@ -98,7 +98,7 @@ func (t *Table) entry(i int32) Entry {
 func (t *Table) Put(now time.Time, n *Name, e Entry) {
 	at := t.clock(now)
 	t.sweep(at, sweepPerPut)
-	i := t.held(n)
+	i := t.position(n)
 	switch {
 	case i == none:
 	case t.expired(i, at):
@@ -198,7 +198,7 @@ func (t *Table) peekClock(now time.Time) time.Duration {
 
 // find is the position of a conversation, or none.
 func (t *Table) find(n *Name) int32 {
-	i := t.held(n)
+	i := t.position(n)
 	if i == none || !t.same(i, n) {
 		return none
 	}
@@ -206,8 +206,8 @@ func (t *Table) find(n *Name) int32 {
 	return i
 }
 
-// held is the position of the entry with the hash of a name, or none. It is mostly where the name was found last.
-func (t *Table) held(n *Name) int32 {
+// position is that of the entry with the hash of a name, or none. It is mostly the one where the name was found last.
+func (t *Table) position(n *Name) int32 {
 	if n.at != none && n.at < t.store.used && t.store.at(n.at).key == n.key {
 		return n.at
 	}

@@ -146,7 +146,7 @@ func (k *kvTeller) tell(now time.Time, engine int) {
 		s.Apply(k.seq[engine], &kvstream.Batch{At: float64(now.UnixMilli()), Events: events}, &ops)
 		k.seq[engine]++
 		k.Observe(now, route.KVApplied{
-			Endpoint: fmt.Sprint("e", engine), Ops: &ops, Blocks: s.Held(), Size: kvBlockTokens, Asked: asked,
+			Endpoint: fmt.Sprint("e", engine), Ops: &ops, Blocks: s.Len(), Size: kvBlockTokens, Asked: asked,
 		})
 	})
 }

@@ -109,7 +109,7 @@ func (s *stream) take(kv *kvstream.Stream, b *kv.TRTBatch) {
 	kv.Apply(seq, &b.Batch, &s.ops)
 	// one answer may have tens of thousands, and one call applies all of its operations while the fleet is locked
 	if s.ops.Len() >= mostOps {
-		s.tellOps(kv.Held())
+		s.tellOps(kv.Len())
 	}
 }
 
@@ -131,10 +131,10 @@ func (s *stream) gap(kv *kvstream.Stream, seq uint64) {
 
 // tellPolled passes the operations to the fleet.
 func (s *stream) tellPolled(ranks map[int]*kvstream.Stream) {
-	held := 0
+	blocks := 0
 	var sum kvstream.Counts
 	for _, kv := range ranks {
-		held += kv.Held()
+		blocks += kv.Len()
 		sum.Add(kv.Counts())
 	}
 	if ranks != nil {
@@ -145,15 +145,15 @@ func (s *stream) tellPolled(ranks map[int]*kvstream.Stream) {
 			s.say(s.base, "followed", false, false)
 		}
 	}
-	s.tellOps(held)
+	s.tellOps(blocks)
 }
 
 // tellOps passes the collected operations to the fleet, and the number of blocks that the engine holds.
-func (s *stream) tellOps(held int) {
+func (s *stream) tellOps(blocks int) {
 	if s.ops.Len() == 0 {
 		return
 	}
-	s.f.observe(route.KVApplied{Endpoint: s.at.endpoint, Ops: &s.ops, Blocks: held, Size: s.size, Asked: s.polled})
+	s.f.observe(route.KVApplied{Endpoint: s.at.endpoint, Ops: &s.ops, Blocks: blocks, Size: s.size, Asked: s.polled})
 	s.ops.Reset()
 }
 

@@ -249,7 +249,7 @@ func (s *stream) tell() {
 	if s.ops.Len() == 0 {
 		return
 	}
-	s.f.observe(route.KVApplied{Endpoint: s.at.endpoint, Ops: &s.ops, Blocks: s.kv.Held(), Size: s.size})
+	s.f.observe(route.KVApplied{Endpoint: s.at.endpoint, Ops: &s.ops, Blocks: s.kv.Len(), Size: s.size})
 	s.ops.Reset()
 }
 

@@ -110,7 +110,7 @@ func TestEventsInSteps(t *testing.T) {
 					}
 				}
 				s.Apply(s.Next(), &b, &ops)
-				both(route.KVApplied{Endpoint: name, Ops: &ops, Blocks: s.Held(), Size: 1})
+				both(route.KVApplied{Endpoint: name, Ops: &ops, Blocks: s.Len(), Size: 1})
 			case 1:
 				config.Aliases = nil
 				for _, name := range []string{"chat", "code", "m0"} {

@@ -96,7 +96,7 @@ func TestRetriesKnowTokenIDs(t *testing.T) {
 				var ops kvstream.Ops
 				s := kvstream.New(0)
 				s.Apply(0, &kvstream.Batch{Events: []kvstream.Event{e}}, &ops)
-				r.fleet.Observe(route.KVApplied{Endpoint: "e1", Ops: &ops, Blocks: s.Held(), Size: 16})
+				r.fleet.Observe(route.KVApplied{Endpoint: "e1", Ops: &ops, Blocks: s.Len(), Size: 16})
 			}
 			r.fleet.Observe(route.KVStreamState{Endpoint: "e1", State: kvstream.Exact, Detail: "followed"})
 			if res, body := r.post(tt.path, tt.body); res.StatusCode != 200 {

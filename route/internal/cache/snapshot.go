@@ -47,7 +47,7 @@ func (t *Table) Rewind(slot int) { t.index.Rewind(slot) }
 func (t *Table) Chains(slot, names int) (chains []Chain, more bool) {
 	var last []uint64
 	for names > 0 {
-		chain, ok := t.index.Held(slot, nil)
+		chain, ok := t.index.Next(slot, nil)
 		if !ok {
 			return chains, false
 		}

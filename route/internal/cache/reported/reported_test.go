@@ -45,7 +45,7 @@ func (b *bed) store(tokens []uint32, label string, only uint64) {
 	var ops kvstream.Ops
 	b.stream.Apply(b.seq, &kvstream.Batch{At: float64(b.seq), Events: []kvstream.Event{e}}, &ops)
 	b.seq++
-	b.Apply(0, &Batch{Ops: &ops, Blocks: b.stream.Held(), Size: 16}, only)
+	b.Apply(0, &Batch{Ops: &ops, Blocks: b.stream.Len(), Size: 16}, only)
 }
 
 // found is how many tokens of a conversation's next prompt the endpoint holds by its events, -1 when they do not say.

@@ -67,11 +67,11 @@ func TestStreamCounts(t *testing.T) {
 				events = append(events, storedEvent(parent, hashes, tokens, ""))
 			}
 			s.Apply(seq, &kvstream.Batch{At: float64(seq), Events: events}, &ops)
-			k.Apply(0, &Batch{Ops: &ops, Blocks: s.Held(), Size: 4}, 0)
+			k.Apply(0, &Batch{Ops: &ops, Blocks: s.Len(), Size: 4}, 0)
 			ops.Reset()
 		}
-		if s.Held() != len(count) {
-			t.Fatalf("%d blocks are held, want %d", s.Held(), len(count))
+		if s.Len() != len(count) {
+			t.Fatalf("%d blocks, want %d", s.Len(), len(count))
 		}
 		if k.index == nil {
 			return

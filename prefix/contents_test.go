@@ -34,7 +34,7 @@ func TestHeldRestoresAll(t *testing.T) {
 		copied := prefix.New(prefix.Config{Capacity: 40, Chains: true})
 		x.Rewind(0)
 		for {
-			c, ok := x.Held(0, nil)
+			c, ok := x.Next(0, nil)
 			if !ok {
 				break
 			}
@@ -63,7 +63,7 @@ func TestHeldIsInOrderOfUse(t *testing.T) {
 	x.Insert(0, []uint64{1, 2, 3})
 	x.Rewind(0)
 	var got [][]uint64
-	for c, ok := x.Held(0, nil); ok; c, ok = x.Held(0, nil) {
+	for c, ok := x.Next(0, nil); ok; c, ok = x.Next(0, nil) {
 		got = append(got, c)
 	}
 	if want := [][]uint64{{1, 2, 4}, {7}, {1, 2, 3}}; !slices.EqualFunc(got, want, slices.Equal) {

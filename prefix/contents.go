@@ -17,8 +17,8 @@ func (x *Index) Rewind(slot int) {
 	x.slot(slot).walk = &walk{}
 }
 
-// Held appends the next chain of a slot's walk to to; ok is false at the end, which frees the walk.
-func (x *Index) Held(slot int, to []uint64) (chain []uint64, ok bool) {
+// Next appends the next chain of a slot's walk to to; ok is false at the end, which frees the walk.
+func (x *Index) Next(slot int, to []uint64) (chain []uint64, ok bool) {
 	if slot < 0 || slot >= len(x.slots) || x.slots[slot].walk == nil {
 		return to, false
 	}
