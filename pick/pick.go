@@ -67,7 +67,7 @@ type Endpoint struct {
 	Epoch uint32
 
 	CacheTokens    int64   // reported capacity of its cache; 0 unknown
-	Slots          int     // requests it computes concurrently; 0 unknown
+	Places         int     // requests it computes concurrently; 0 unknown
 	EngineRequests int     // requests running or waiting in the engine by its latest report; -1 when not reported
 	BlockTokens    int     // reported tokens per cache block; 0 unknown
 	KVUsage        float64 // reported share of its cache held by running requests, 0 to 1; -1 when not reported
@@ -112,11 +112,11 @@ func (p *Pace) Fetching(tokens int) float64 { return float64(float64(tokens) * p
 
 // Wait is how long the request waits at an endpoint, and how full that is.
 type Wait struct {
-	WaitMs    float64 // expected wait until the prompts in front are computed and a slot is free
+	WaitMs    float64 // expected wait until the prompts in front are computed and a place is free
 	Overtaken int     // requests queued at the router that this one would overtake
 	Prompts   int     // streams in prefill or waiting for it
 	Decoding  int     // requests being answered there, estimated
-	// share of its slots or of its KV memory, whichever is larger, taken by outstanding requests; 0 when neither is
+	// share of its places or of its KV memory, whichever is larger, taken by outstanding requests; 0 when neither is
 	// known
 	Occupancy   float64
 	OccupancyMs float64 // the share one more request adds to Occupancy, times how long it stays
@@ -163,7 +163,7 @@ type CacheGate struct {
 
 // Terms are the expected costs of a placement, in ms. Cost is their sum.
 type Terms struct {
-	Wait        float64 // prompts in front of this one, and a free slot
+	Wait        float64 // prompts in front of this one, or a free place; of a decode leg also transfers beside its own
 	Prefill     float64 // computing the uncached part of the prompt
 	Transfer    float64 // of decode legs: moving the KV cache of what another endpoint computes
 	Fixed       float64 // first token of an answer when nothing has to be computed
@@ -176,7 +176,8 @@ func (t *Terms) Cost() float64 {
 	return t.Wait + t.Prefill + t.Transfer + t.Fixed + t.Externality + t.Spread
 }
 
-// TTFT is the expected time to first token of the request itself.
+// TTFT is the expected time to first token of the request itself. Of a decode leg it counts from when its prompt is
+// computed elsewhere, and Wait is what is left to wait for then.
 func (t *Terms) TTFT() float64 { return t.Wait + t.Prefill + t.Transfer + t.Fixed }
 
 // View is the input of a policy. It is valid during Pick and Placed only and must not be kept.
@@ -201,8 +202,8 @@ type View struct {
 	Interference   float64
 	AnswerWaitCost float64 // cost in ms per ms that this answer will wait for prompts; 0 where splitting needs roles
 
-	Counted bool // the candidates' ActiveTokens and AddsTokens are known, see Needs.Active
-	Known   int  // most cached tokens of the prompt at any candidate
+	Counted    bool // the candidates' ActiveTokens and AddsTokens are known, see Needs.Active
+	MostCached int  // most cached tokens of the prompt at any candidate
 	// filled share of the window over which TurnsPerMs is measured; 0 before the first turn or when unknown
 	Watched      float64
 	LaterTurns   float64 // recent mean number of turns after a conversation's first

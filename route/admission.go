@@ -51,7 +51,7 @@ func (r *readers) admit(q *asked, f *filled) (hold *admission.Turn) {
 	}
 	turn := &q.turn
 	*turn = admission.Turn{
-		Pool: q.pool.Name(), Origin: -1, Tokens: int64(v.PromptTokens + v.OutputTokens), Tenant: q.asker.Tenant,
+		Pool: q.pool.Name(), Home: -1, Tokens: int64(v.PromptTokens + v.OutputTokens), Tenant: q.asker.Tenant,
 		Share: q.req.QueueClass.Share, Priority: q.req.QueueClass.Priority,
 		Request: q.req.ID, Name: clientsID(q.who.ID), TenantName: q.req.Tenant,
 	}
@@ -60,7 +60,7 @@ func (r *readers) admit(q *asked, f *filled) (hold *admission.Turn) {
 	}
 	turn.Key, turn.Parent = r.conversations.Keys(q.scope(fleet.LegUnsplit), q.req, q.who)
 	if v.Home >= 0 {
-		turn.Origin = v.Candidates[v.Home].Slot
+		turn.Home = v.Candidates[v.Home].Slot
 	}
 	q.shared = slices.Grow(q.shared[:0], len(v.Candidates))[:len(v.Candidates)]
 	for i := range v.Candidates {
@@ -120,8 +120,8 @@ func (r *Router) hold(q *asked, turn *admission.Turn) Hold {
 	return Hold{Lease: lease, Pool: q.pool.Name(), Until: until}
 }
 
-// addMember tells admission of a placed turn.
-func (r *Router) addMember(q *asked, v *pick.View, f *reservation, c *pick.Candidate) {
+// tellAdmission tells admission of a placed turn, whose conversation becomes a member there.
+func (r *Router) tellAdmission(q *asked, v *pick.View, f *reservation, c *pick.Candidate) {
 	if v.Leg != fleet.LegUnsplit || q.pool.Splits() {
 		return
 	}
@@ -197,8 +197,8 @@ func (r *Router) HeldTurns(most int) []HeldTurn {
 			Request: w.Request, Conversation: w.Name, Tenant: w.TenantName, Pool: w.Pool, Priority: w.Priority,
 			Tokens: w.Tokens, Since: w.Since, Until: w.Until,
 		}
-		if w.Origin >= 0 {
-			if ep := r.endpoints.At(w.Origin); ep.Exists() {
+		if w.Home >= 0 {
+			if ep := r.endpoints.At(w.Home); ep.Exists() {
 				h.Home = ep.Name()
 			}
 		}

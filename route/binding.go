@@ -15,15 +15,15 @@ func (r *Router) bind(q *asked, v *pick.View, t *conversation.Found, f *reservat
 	if t.ID == "" {
 		return
 	}
-	e := r.bound(q.now, &t.Entry, f, model)
+	e := r.placedEntry(q.now, &t.Entry, f, model)
 	f.conversation = r.conversations.Bind(q.now, q.scope(v.Leg), t, e)
 	if r.cfg.Replicas {
 		f.session = t.Leader(q.scope(fleet.LegUnsplit)) // it is told to other routers
 	}
 }
 
-// bound is a conversation's new entry once its turn has been placed; was is the old one.
-func (r *Router) bound(now time.Time, was *session.Entry, f *reservation, model string) session.Entry {
+// placedEntry is a conversation's new entry once its turn has been placed; was is the old one.
+func (r *Router) placedEntry(now time.Time, was *session.Entry, f *reservation, model string) session.Entry {
 	ep := f.ep
 	if slot, since, ok := r.endIdle(was); ok && f.retry {
 		r.arrivals.Restart(now, slot, since)

@@ -168,7 +168,7 @@ func (r *Router) commit(
 	}
 	if q.req.Class == fleet.Turn {
 		r.bind(q, v, t, f, c.Model)
-		r.addMember(q, v, f, c)
+		r.tellAdmission(q, v, f, c)
 		if counts(v, choice.Reason) {
 			r.pools.Turn(q.pool, v.Leg, v.FirstTurn, v.PromptTokens-c.CachedTokens)
 		}

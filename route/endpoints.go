@@ -228,10 +228,10 @@ func (f *reservation) verdict(sent time.Time, ev *Finished) health.Verdict {
 	}
 }
 
-// peers counts the endpoints of a reservation's pool that can do the same work. Its own pool has old members if it was
-// dropped meanwhile.
-func (r *Router) peers(now time.Time, f *reservation) health.Peers {
-	p, of := health.Peers{All: 1}, r.readers.pools.Named(f.pool.Name())
+// capable counts the endpoints of a reservation's pool that can do the same work. Its own pool has old members if it
+// was dropped meanwhile.
+func (r *Router) capable(now time.Time, f *reservation) health.Capable {
+	p, of := health.Capable{All: 1}, r.readers.pools.Named(f.pool.Name())
 	for i := range of.Len() {
 		e := of.Member(i).Endpoint()
 		if e == f.ep || !e.Role().Takes(f.leg) || r.readers.usable(now, e, 0) == health.Unfit {

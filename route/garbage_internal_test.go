@@ -50,7 +50,7 @@ func spoil(s *scratch) {
 	}
 	for i := range s.views {
 		s.views[i] = pick.View{
-			Home: 77, Parent: 78, Known: 1 << 40, Missed: 9, Watched: -3, FirstTurn: true,
+			Home: 77, Parent: 78, MostCached: 1 << 40, Missed: 9, Watched: -3, FirstTurn: true,
 			Repeats: true, PromptTokens: -5,
 		}
 	}

@@ -324,7 +324,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 		if p.Divides() {
 			model = cmp.Or(told, entry.Model) // where it is not told: what it had, or what its id draws
 		}
-		f.conversation = r.conversations.BindAnnounced(now, c, r.bound(now, &entry, f, model))
+		f.conversation = r.conversations.BindAnnounced(now, c, r.placedEntry(now, &entry, f, model))
 		if h.Leg == fleet.LegUnsplit && !p.Splits() {
 			turn := placedTurn(h.asker(), ep.Slot(), h.PromptTokens+h.OutputTokens)
 			turn.Key = f.conversation.Key()

@@ -269,7 +269,7 @@ func (r *Router) conclude(now, at time.Time, f *reservation, ev *Finished, respo
 	}
 	if own {
 		verdict := f.verdict(j.Sent, ev)
-		r.health.Conclude(now, ep.Slot(), &verdict, func() health.Peers { return r.peers(now, f) })
+		r.health.Conclude(now, ep.Slot(), &verdict, func() health.Capable { return r.capable(now, f) })
 		if ev.Refused {
 			r.registry.Refused(ep)
 		}

@@ -75,7 +75,7 @@ func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error)
 		Now: q.now, Rand: chance.rand, Source: chance.source, Candidates: rows, Beyond: a.beyond,
 		Home: home, Parent: parent, Repeats: t.Repeats, FirstTurn: first, Leg: leg, NewID: t.NewID,
 		Splits: s.prices.splits, Interference: s.prices.interference, AnswerWaitCost: s.prices.answerWaitCost,
-		Counted: found.Counted, Known: found.Known, Missed: found.Missed, Watched: others.Watched,
+		Counted: found.Counted, MostCached: found.MostCached, Missed: found.Missed, Watched: others.Watched,
 		PromptTokens: q.size.Tokens, OutputTokens: newcomer.OutputTokens, Hash: placeHash(q.req, t.ID),
 	}
 	v.LaterTurns, v.TurnTokens = q.pool.Turns(leg, r.without)
@@ -190,7 +190,7 @@ func (r *readers) beginRow(now time.Time, e *pick.Endpoint, m pool.Member) {
 	e.Ramp = r.health.Ramp(now, at)
 	e.Weight = ep.Weight() * e.Ramp
 	e.Kind, e.Model, e.Adapter = ep.Kind(), m.Model(), m.Adapter()
-	e.CacheTokens, e.BlockTokens, e.Slots = ep.CacheTokens(), ep.BlockTokens(), ep.Places()
+	e.CacheTokens, e.BlockTokens, e.Places = ep.CacheTokens(), ep.BlockTokens(), ep.Places()
 	r.backlog.LoadInto(at, &e.Load)
 	r.reported(now, ep, e)
 }

@@ -114,7 +114,7 @@ func (r *Router) listen(now time.Time, ep registry.Endpoint) {
 	untried := recent.Jobs == 0 && older.Late && now.Sub(judged.Until(ep.Slot(), fleet.StateEjected)) >= r.cfg.Silent
 	// its own figures tell more than expectations of answers, of which some have none
 	stands := judged.Stands(ep.Slot()) >= standsTimes*r.cfg.Silent && now.Sub(recent.Since) >= standsTimes*r.cfg.Silent
-	if !stands && (!recent.Late && !untried || r.filled(ep, recent.NonStreaming+older.NonStreaming)) {
+	if !stands && (!recent.Late && !untried || r.occupied(ep, recent.NonStreaming+older.NonStreaming)) {
 		return
 	}
 	least := now.Sub(recent.Since)
@@ -131,10 +131,10 @@ func (r *Router) listen(now time.Time, ep registry.Endpoint) {
 	r.describeShort(now, ep)
 }
 
-// filled reports whether this many non-streamed answers of unknown length occupy all slots of an endpoint: further
-// requests then wait for them without any data. Engines that do not report slots have many, except those made for one
-// user, and servers of unknown kinds that answer nobody while they compute.
-func (r *Router) filled(e registry.Endpoint, wholes int) bool {
+// occupied reports whether this many non-streamed answers of unknown length occupy all places of an endpoint: further
+// requests then wait for them without any data. Engines that do not report their places have many, except those made
+// for one user, and servers of unknown kinds that answer nobody while they compute.
+func (r *Router) occupied(e registry.Endpoint, wholes int) bool {
 	places, k := e.Places(), e.Kind()
 	alone := k == fleet.KindLlamaCpp || k == fleet.KindOllama ||
 		k == fleet.KindOther && r.health.Reader().Unanswered(e.Slot())

@@ -126,7 +126,7 @@ func (p *leastTTFT) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		reason = reasons.Leaves
 	case parent:
 		reason = reasons.Parent
-	case v.Candidates[i].CachedTokens > 0 && v.Candidates[i].CachedTokens == v.Known && !equallyCached(v):
+	case v.Candidates[i].CachedTokens > 0 && v.Candidates[i].CachedTokens == v.MostCached && !equallyCached(v):
 		reason = reasons.Warm
 	case near > 1:
 		reason = reasons.Spread

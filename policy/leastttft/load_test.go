@@ -13,7 +13,7 @@ func TestNewConversationsGoWhereFewerWait(t *testing.T) {
 	cs := quick(4)
 	p := ttft(t)
 	for i := range cs {
-		cs[i].Slots, cs[i].OccupancyMs = 16, 1000./16
+		cs[i].Places, cs[i].OccupancyMs = 16, 1000./16
 		cs[i].Load.Requests, cs[i].WaitMs = 24, 300
 	}
 	cs[2].Load.Requests = 20

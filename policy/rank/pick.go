@@ -70,7 +70,7 @@ func (p *adapter) see(v *pick.View) {
 		c := &v.Candidates[i]
 		k := dpRank{Key: c.Key, Requests: c.Load.Working(), Tokens: p.tokens(&c.Load), Most: p.most}
 		if k.Most == 0 {
-			k.Most = c.Slots
+			k.Most = c.Places
 		}
 		if p.transfers {
 			k.Tokens += c.Load.TransferTokens

@@ -89,7 +89,7 @@ func TestRankPoliciesSee(t *testing.T) {
 	v.PromptTokens, v.NewID = 700, true
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		c.CachedTokens, c.Slots = 100*i, 8
+		c.CachedTokens, c.Places = 100*i, 8
 		c.Load = fleet.Load{Requests: i, PrefillTokens: int64(10 * i), DecodeTokens: 5, ContextTokens: int64(50*i) + 5}
 	}
 	kv := rankPolicyOf(t, "rank.first_turn", func(c *Config) { c.MaxActive = 3 }).(*adapter)
@@ -155,7 +155,7 @@ func TestRankPoliciesAlwaysAnswer(t *testing.T) {
 		v := policytest.View(policytest.Same(3), 1)
 		v.PromptTokens = 1000
 		for i := range v.Candidates {
-			v.Candidates[i].Slots, v.Candidates[i].Load = 2, fleet.Load{
+			v.Candidates[i].Places, v.Candidates[i].Load = 2, fleet.Load{
 				Requests: 2 + i, PrefillTokens: int64(i), ContextTokens: int64(i),
 			}
 		}

@@ -88,8 +88,8 @@ func blocksOf(r *fleet.Request) []uint64 {
 
 // waiting is the number of requests waiting in the engine.
 func waiting(c *pick.Candidate) int {
-	if c.Load.EngineWaiting == 0 && c.KVUsage < 0 && c.Slots > 0 {
-		return max(0, c.Load.Working()-c.Slots)
+	if c.Load.EngineWaiting == 0 && c.KVUsage < 0 && c.Places > 0 {
+		return max(0, c.Load.Working()-c.Places)
 	}
 	return c.Load.EngineWaiting
 }

@@ -107,7 +107,7 @@ func TestScoresByHand(t *testing.T) {
 func TestLLMDWithoutReports(t *testing.T) {
 	cs := policytest.Same(2)
 	for i := range cs {
-		cs[i].KVUsage, cs[i].Slots, cs[i].CacheTokens = -1, 4, 1000
+		cs[i].KVUsage, cs[i].Places, cs[i].CacheTokens = -1, 4, 1000
 	}
 	cs[0].Load = fleet.Load{Requests: 6, ContextTokens: 100} // 2 wait, a tenth in use: 2*0 + 2*0.9 = 1.8
 	cs[1].Load = fleet.Load{Requests: 4, ContextTokens: 900} // none wait, nine tenths: 2*1 + 2*0.1 = 2.2

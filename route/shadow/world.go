@@ -108,7 +108,7 @@ func (w *world) follow(s *Set, g *Sighting, p *pick.Installed, mix *arrivals.Mix
 
 // fill replaces homes, caches and queues in the view by those of this world.
 func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool) {
-	v.Home, v.Parent, v.Known = -1, -1, 0
+	v.Home, v.Parent, v.MostCached = -1, -1, 0
 	parent := ""
 	if g.request.Parent != "" {
 		name := g.name(g.request.Parent)
@@ -147,7 +147,7 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 		if c.BlockTokens > 1 {
 			cached.CachedTokens -= cached.CachedTokens % c.BlockTokens
 		}
-		v.Known = max(v.Known, cached.CachedTokens)
+		v.MostCached = max(v.MostCached, cached.CachedTokens)
 		// Common blocks of outstanding prompts are not modelled here.
 		cached.ActiveTokens, cached.AddsTokens = at.load.ContextTokens-at.load.DecodeTokens,
 			v.PromptTokens-cached.CachedTokens
@@ -169,7 +169,7 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 func (at *place) expect(v *pick.View, c *pick.Candidate) pick.Wait {
 	w := c.Wait
 	w.WaitMs, w.Occupancy = max(0, arrivals.Ms(at.until.Sub(v.Now))), 0
-	if n := c.Slots; n > 0 {
+	if n := c.Places; n > 0 {
 		if at.load.Requests >= n {
 			answerMs := float64(float64(v.OutputTokens) * perAnswer(c))
 			w.WaitMs = max(w.WaitMs, float64(answerMs*float64(at.load.Requests-n+1))/float64(n))

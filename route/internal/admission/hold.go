@@ -12,7 +12,7 @@ import (
 type Turn struct {
 	Key, Parent session.Key // of its conversation, and of the one that started that; zero for none
 	Pool        string
-	Origin      int      // slot where its conversation was last; -1 for none
+	Home        int      // slot where its conversation was last; -1 for none
 	Tokens      int64    // of its prompt and the answer expected
 	Shared      int64    // of Tokens, the most that members of one endpoint have, see Reader.Shared
 	Names       []uint64 // of its prompt's blocks, for one of the models that it may get. A hold keeps a copy
@@ -302,7 +302,7 @@ func (t *Table) roomFor(h *heldTurn, at []int) int {
 		if e.keepIdle > 0 && !e.fits(needs) && !e.makesRoom(h.Priority, needs) {
 			continue
 		}
-		if slot == h.Origin {
+		if slot == h.Home {
 			return slot
 		}
 		if best < 0 || free > most {

@@ -120,7 +120,7 @@ func TestGoesToItsPrefix(t *testing.T) {
 			place(0, 0, 1000)
 			place(1, 1, c.other)
 			lease, until := w.Hold(w.now, admission.Turn{
-				Key: key("c"), Pool: "m", Origin: -1, Tokens: 400, Shared: 352,
+				Key: key("c"), Pool: "m", Home: -1, Tokens: 400, Shared: 352,
 				Names: w.says("c", 400, beginning{"a", 352}),
 			})
 			if w.now = until; c.ends {

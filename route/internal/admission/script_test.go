@@ -118,7 +118,7 @@ func (w *world) ask(
 		shared = max(shared, w.Reader().Shared(slot, prompt))
 	}
 	t := turn{name: name, tokens: tokens, at: -1, Turn: admission.Turn{
-		Key: key(name), Parent: key(parent), Pool: "m", Origin: origin, Tokens: tokens, Priority: p,
+		Key: key(name), Parent: key(parent), Pool: "m", Home: origin, Tokens: tokens, Priority: p,
 		Tenant: tenant, Share: share, Names: prompt, Shared: shared,
 	}}
 	w.turns = append(w.turns, t)
@@ -136,7 +136,7 @@ func (w *world) place(n int) bool {
 	g := w.Reader().Check(w.now, &t.Turn, t.hold)
 	at := -1
 	for slot := range w.takes {
-		if w.takes[slot] && g.MayPlace(slot, w.Reader().Shared(slot, t.Names)) && (at < 0 || slot == t.Origin) {
+		if w.takes[slot] && g.MayPlace(slot, w.Reader().Shared(slot, t.Names)) && (at < 0 || slot == t.Home) {
 			at = slot
 		}
 	}

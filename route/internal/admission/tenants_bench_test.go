@@ -32,7 +32,7 @@ func BenchmarkHeldTenants(b *testing.B) {
 			next := func() *admission.Turn {
 				n++
 				return &admission.Turn{
-					Key: session.KeyFrom(1, n), Pool: "m", Origin: -1, Tokens: 1000, Tenant: strconv.FormatUint(n, 10),
+					Key: session.KeyFrom(1, n), Pool: "m", Home: -1, Tokens: 1000, Tenant: strconv.FormatUint(n, 10),
 				}
 			}
 			for range tenants {

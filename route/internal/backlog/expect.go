@@ -66,7 +66,7 @@ func (r Reader) ExpectDecode(
 	return w, l
 }
 
-// LegWaitMs is the wait of a decode leg that arrives now. Pending legs have a slot by then, or are in front of it.
+// LegWaitMs is the wait of a decode leg that arrives now. Pending legs have a place by then, or are in front of it.
 func (r Reader) LegWaitMs(now time.Time, c *pick.Candidate, rates Rates) float64 {
 	e := r.t.endpoints.Get(c.Slot)
 	return r.t.wait(now, e, &c.Endpoint, c.MsPerToken, rates.DecodeMs(c.Slot), e.sent(), rates)
@@ -91,8 +91,8 @@ func (r Reader) Use(now time.Time, c *pick.Endpoint, rates Rates) Use {
 	return u
 }
 
-// competing is how many requests compete with a new one for a slot: those that have or await one, and those that arrive
-// while it would be answered.
+// competing is how many of the requests sent compete with a new one for a place at the engine: all that have or await
+// one, but for decode legs whose KV cache arrives only once it would be answered.
 func (t *Table) competing(now time.Time, e *endpoint, sent int, decodeMs float64) int {
 	// the first is the case for every endpoint without split requests
 	if len(e.pendingTransfers) == 0 || t.cfg.Without.Has(ablation.PendingTransfers) {
@@ -107,7 +107,9 @@ func (t *Table) competing(now time.Time, e *endpoint, sent int, decodeMs float64
 	return n
 }
 
-// wait is how long a new prompt waits in ms, for prompts in front and for a slot if taken requests have or await one.
+// wait is how long a new prompt waits in ms: for the prompts in front, or, where so many compete for the places that it
+// finds none free, for a place. Where there is a free one by the router's accounts, or their number is unknown, an
+// engine that reports a queue of its own is believed: it empties as its requests end.
 func (t *Table) wait(
 	now time.Time,
 	e *endpoint,
@@ -131,7 +133,7 @@ func (t *Table) wait(
 	}
 	if e.places > 0 && competing >= e.places {
 		prompts, first := t.unfinished(p, left, perToken)
-		return max(left, slotFreeMs(decodeMs, left, first, prompts, competing, e.places))
+		return max(left, placeFreeMs(decodeMs, left, first, prompts, competing, e.places))
 	}
 	// as reported by the engine
 	if running := c.EngineRequests - c.Load.EngineWaiting; c.Load.EngineWaiting > 0 && running > 0 {
@@ -140,24 +142,24 @@ func (t *Table) wait(
 	return left
 }
 
-// slotFreeMs is the time in ms until a slot is free at an endpoint with at least as many requests as slots. Its prompts
-// are all computed in left ms, the first of them in first ms. Answers end evenly within decodeMs, and requests in
-// prefill end decodeMs ms after their prompt is computed.
-func slotFreeMs(decodeMs, left, first float64, prompts, requests, slots int) float64 {
-	before := float64(requests - slots + 1)
-	answers, each := float64(min(max(requests-prompts, 0), slots)), float64(max(prompts, 1))
+// placeFreeMs is the time in ms until a place is free at an endpoint with at least as many requests as places. Its
+// prompts are all computed in left ms, the first of them in first ms. Answers end evenly within decodeMs, and requests
+// in prefill end decodeMs ms after their prompt is computed.
+func placeFreeMs(decodeMs, left, first float64, prompts, requests, places int) float64 {
+	before := float64(requests - places + 1)
+	answers, each := float64(min(max(requests-prompts, 0), places)), float64(max(prompts, 1))
 	switch {
 	case before <= answers:
 		return float64(decodeMs*before) / answers
-	case before <= float64(slots):
+	case before <= float64(places):
 		return decodeMs + first + float64((left-first)*(before-answers))/each
 	default:
 		return float64((decodeMs + first +
-			float64((left-first)*(float64(slots)-answers))/each) * before / float64(slots))
+			float64((left-first)*(float64(places)-answers))/each) * before / float64(places))
 	}
 }
 
-// occupancy is the share of the endpoint's slots and memory in use, and the share one more request takes, times how
+// occupancy is the share of the endpoint's places and memory in use, and the share one more request takes, times how
 // long it stays.
 func (e *endpoint) occupancy(c *pick.Endpoint, resident int64, tokens int, decodeMs float64) (share, takesMs float64) {
 	var each float64

@@ -66,7 +66,7 @@ type Job struct {
 	transferLeft float64   // tokens of Transfer not yet moved, once the transfer has begun
 	linkArea     float64   // of the link at that time
 
-	WaitedForSlot             bool    // it may have waited for a slot
+	WaitedForPlace            bool    // it may have waited for a place at the engine
 	WasIdle                   bool    // nothing else was outstanding there when it was sent
 	End                       int64   // position of its prompt's end in the endpoint's queue, in tokens since the first
 	TokensBefore, TokensAfter float64 // estimated tokens of prompts in front and behind computed during its stay
@@ -166,7 +166,7 @@ func (t *Table) Send(now time.Time, n uint32, rates Rates) (ms float64) {
 		j.tenant.running++
 	}
 	t.tenants.charge(now.Add(t.clockOffset), j.tenant, j.Prefill, j.QueueClass.Share)
-	j.WaitedForSlot = e.places > 0 && others >= e.places
+	j.WaitedForPlace = e.places > 0 && others >= e.places
 	j.overdue = t.overdueAt(j, rates)
 	if j.Prefill <= 0 {
 		return 0
@@ -190,7 +190,7 @@ func (t *Table) Transferring(now time.Time, n uint32, rates Rates) {
 	}
 	e := t.endpoints.Get(j.Slot)
 	t.advanceLink(now, e, j.Slot, rates)
-	j.WaitedForSlot = e.places > 0 && e.sent()-len(e.pendingTransfers) >= e.places
+	j.WaitedForPlace = e.places > 0 && e.sent()-len(e.pendingTransfers) >= e.places
 	j.Handed, j.transferLeft, j.linkArea = now, float64(j.Transfer), e.link.area
 }
 

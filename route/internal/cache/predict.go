@@ -14,9 +14,9 @@ import (
 
 // Found is what of a prompt is found at all endpoints together, as columns of a pick.View.
 type Found struct {
-	Known   int
-	Missed  float64
-	Counted bool
+	MostCached int
+	Missed     float64
+	Counted    bool
 }
 
 // Predict says what each endpoint holds of a prompt, how certain that is, and the memory that outstanding requests
@@ -68,7 +68,7 @@ func (r Reader) find(
 	x.known, x.chain.Known = false, false
 	if req.Content != nil && len(req.Content.List) > 0 {
 		r.predictList(x, p, at, cached)
-		all.Known = most(cached)
+		all.MostCached = most(cached)
 		return all, m
 	}
 	if req.Content == nil || len(req.Content.Blocks) == 0 || p.Size.Tokens == 0 {
@@ -90,17 +90,17 @@ func (r Reader) find(
 		h.CachedTokens = r.wholeBlocks(c, min(p.Size.At(blocks.Bytes(h.Blocks)), p.Size.Tokens-1))
 	}
 	r.merge(x, p, at, look, cached)
-	all.Known = most(cached)
+	all.MostCached = most(cached)
 	// with fewer blocks some of it was evicted, or the client changed its history
 	if home >= 0 && !cached[home].Exact && cached[home].Blocks >= blocks.Kept(p.Entry.Bytes/fleet.BlockBytes) {
 		r.predictHome(p, at.At(home), &cached[home])
-		all.Known = max(all.Known, cached[home].CachedTokens)
+		all.MostCached = max(all.MostCached, cached[home].CachedTokens)
 	}
 	r.findFar(x, p, at, cached)
 	gone := 0
 	if p.Known && p.Entry.Prompt > 0 {
 		// the last, partial block is not missing
-		gone = min(p.Entry.Prompt, p.Size.Tokens) - all.Known - p.Entry.Prompt/16 - fleet.BlockBytes
+		gone = min(p.Entry.Prompt, p.Size.Tokens) - all.MostCached - p.Entry.Prompt/16 - fleet.BlockBytes
 	}
 	m.tokens.Move(fit.Usual, float64(max(0, gone)))
 	if r.t.evicted > 0 {

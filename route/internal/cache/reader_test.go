@@ -168,7 +168,9 @@ func (s *site) view(p *Prompt) *pick.View {
 	for i := range rows {
 		rows[i].Cached = held[i].Arrived()
 	}
-	return &pick.View{Now: s.now, PromptTokens: p.Size.Tokens, Home: home, Known: found.Known, Candidates: rows}
+	return &pick.View{
+		Now: s.now, PromptTokens: p.Size.Tokens, Home: home, MostCached: found.MostCached, Candidates: rows,
+	}
 }
 
 // place opens a lease for what predict has found.
@@ -244,7 +246,7 @@ func TestReaderChangesNothing(t *testing.T) {
 		if fingerprintOf(s.t) != before {
 			t.Fatal("a decision has changed the table before its last step")
 		}
-		if v.Known > 0 {
+		if v.MostCached > 0 {
 			found++
 		}
 		s.place(v, p)

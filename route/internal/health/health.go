@@ -222,13 +222,13 @@ type Verdict struct {
 	Caller     uint64        // hash of the caller; 0 when callers are not told apart
 }
 
-// Peers counts the endpoints that can do the same work in the request's pool: all that are not down (the judged one
-// included), and how many others are ejected.
-type Peers struct{ All, Ejected int }
+// Capable counts the endpoints of a request's pool that can do the same work as the one that had it: all that are not
+// down, itself included, and how many others are ejected.
+type Capable struct{ All, Ejected int }
 
 // Conclude applies the end of an attempt to its endpoint. A client's fault is never the endpoint's. Back-pressure keeps
-// new traffic away for a while and is no failure. peers is called when a failure should eject.
-func (t *Table) Conclude(now time.Time, slot int, v *Verdict, peers func() Peers) {
+// new traffic away for a while and is no failure. capable is called when a failure should eject.
+func (t *Table) Conclude(now time.Time, slot int, v *Verdict, capable func() Capable) {
 	e := t.endpoints.Get(slot)
 	switch v.Outcome {
 	case fleet.OK:
@@ -242,7 +242,7 @@ func (t *Table) Conclude(now time.Time, slot int, v *Verdict, peers func() Peers
 		e.failed++
 		e.failures++
 		e.cause, e.unreached = "the connection failed", now
-		if t.mayEject(now, e, peers, 1) {
+		if t.mayEject(now, e, capable, 1) {
 			t.eject(now, e, 0)
 			e.unreachable = true
 		}
@@ -258,7 +258,7 @@ func (t *Table) Conclude(now time.Time, slot int, v *Verdict, peers func() Peers
 		if v.Sent.Before(e.silenced) {
 			return // it is what the endpoint was ejected for, and must not end the trial that follows
 		}
-		if (e.failures >= t.cfg.EjectAfter || v.Trial) && t.mayEject(now, e, peers, t.cfg.EjectAfter) {
+		if (e.failures >= t.cfg.EjectAfter || v.Trial) && t.mayEject(now, e, capable, t.cfg.EjectAfter) {
 			t.eject(now, e, 0)
 			e.unreachable = false
 		}
@@ -296,11 +296,11 @@ func (t *Table) eject(now time.Time, e *endpoint, least time.Duration) {
 // mayEject bounds ejections for failed requests, because the requests may be at fault: never the last endpoint that can
 // do the work, never more than EjectShare of them. after is the number of failures in a row that eject an endpoint. If
 // it is not ejected, the log says so at that failure, and not again at later ones.
-func (t *Table) mayEject(now time.Time, e *endpoint, peers func() Peers, after int) bool {
+func (t *Table) mayEject(now time.Time, e *endpoint, capable func() Capable, after int) bool {
 	if now.Before(e.ejectedUntil) {
 		return true // it is ejected already
 	}
-	p, most := peers(), 0
+	p, most := capable(), 0
 	if t.cfg.EjectShare > 0 {
 		most = min(max(1, int(t.cfg.EjectShare*float64(p.All))), p.All-1)
 	}

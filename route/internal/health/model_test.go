@@ -131,7 +131,7 @@ func TestAgainstReplay(t *testing.T) {
 				tab.Conclude(now, 0, &Verdict{
 					Outcome: e.outcome, Computes: true, Trial: e.trial, Sent: now,
 					RetryAfter: e.retry,
-				}, func() Peers { return Peers{All: 10} })
+				}, func() Capable { return Capable{All: 10} })
 			}
 			events = append(events, e)
 			want := after(c, events)
@@ -192,7 +192,7 @@ func TestShareOfEjections(t *testing.T) {
 			for range 3 {
 				for i := range row.all {
 					tab.Conclude(now, i, &Verdict{Outcome: fleet.EngineError, Sent: now},
-						func() Peers { return Peers{All: row.all, Ejected: ejected} })
+						func() Capable { return Capable{All: row.all, Ejected: ejected} })
 					ejected = 0
 					for j := range row.all {
 						if tab.Reader().IsEjected(now, j) {
@@ -207,7 +207,7 @@ func TestShareOfEjections(t *testing.T) {
 			if spared := tab.Spared(); (spared == 0) == (row.most < row.all) {
 				t.Errorf("%d were spared", spared)
 			}
-			census := Census{All: row.all, Ejected: ejected, Judged: ejected}
+			census := Census{All: row.all, Ejected: ejected, EjectedByFailures: ejected}
 			if panics, want := tab.Reader().Panics(census), row.most*2 > row.all; panics != want {
 				t.Errorf("it panics: %t, want %t", panics, want)
 			}
@@ -236,14 +236,14 @@ func TestRamp(t *testing.T) {
 		"is probed again": {false, func(tab *Table) { tab.Probe(now, 0, true, "") }, 1},
 		"passes a trial": {false, func(tab *Table) {
 			tab.Conclude(now.Add(-time.Minute), 0, &Verdict{Outcome: fleet.EngineError},
-				func() Peers { return Peers{All: 2} })
+				func() Capable { return Capable{All: 2} })
 			trial := tab.Admit(0)
 			tab.Withdraw(0)
 			tab.Conclude(now, 0, &Verdict{Outcome: fleet.OK, Computes: true, Trial: trial}, nil)
 		}, 0.25},
 		"answers a question that needs no computing": {false, func(tab *Table) {
 			tab.Conclude(now.Add(-time.Minute), 0, &Verdict{Outcome: fleet.EngineError},
-				func() Peers { return Peers{All: 2} })
+				func() Capable { return Capable{All: 2} })
 			tab.Conclude(now, 0, &Verdict{Outcome: fleet.OK}, nil)
 		}, 1},
 	} {
@@ -291,9 +291,9 @@ func TestSilence(t *testing.T) {
 		tab.Silent(now, 0, 2, 10*time.Second, 10*time.Second)
 		row.then(tab)
 		r := tab.Reader()
-		if r.IsEjected(now, 0) != row.out || r.IsSilent(now, 0) != row.out || r.Judged(now, 0) {
+		if r.IsEjected(now, 0) != row.out || r.IsSilent(now, 0) != row.out || r.EjectedByFailures(now, 0) {
 			t.Errorf("after %s: ejected %t, silent %t, judged %t", name, r.IsEjected(now, 0), r.IsSilent(now, 0),
-				r.Judged(now, 0))
+				r.EjectedByFailures(now, 0))
 		}
 		if r.IsEjected(now.Add(10*time.Second), 0) || !r.Tests(0) {
 			t.Errorf("after %s: it is out for longer than 10 s, or not tried then", name)

@@ -108,7 +108,7 @@ func (r Reader) Rank(now time.Time, slot int, caller uint64, ejections Ejections
 	case fleet.StateBusy:
 		rank = Strained
 	case fleet.StateEjected:
-		if rank = Ejected; ejections == IgnoreEjections && r.Judged(now, slot) {
+		if rank = Ejected; ejections == IgnoreEjections && r.EjectedByFailures(now, slot) {
 			rank = Fit
 		}
 	case fleet.StateDown:
@@ -124,22 +124,23 @@ func (r Reader) IsEjected(now time.Time, slot int) bool {
 	return now.Before(r.t.endpoints.Get(slot).ejectedUntil)
 }
 
-// Judged reports whether failed requests alone ejected an endpoint: it can be connected to and is not silent.
-func (r Reader) Judged(now time.Time, slot int) bool {
+// EjectedByFailures reports whether failed requests alone ejected an endpoint: it can be connected to and is not
+// silent.
+func (r Reader) EjectedByFailures(now time.Time, slot int) bool {
 	e := r.t.endpoints.Get(slot)
 	return now.Before(e.ejectedUntil) && !e.unreachable && e.silentAt.IsZero()
 }
 
 // Census counts the endpoints of a pool that are not down.
-type Census struct{ All, Ejected, Judged int }
+type Census struct{ All, Ejected, EjectedByFailures int }
 
 // Count adds an endpoint of that rank.
 func (r Reader) Count(now time.Time, slot int, rank Rank, c *Census) {
 	c.All++
 	if rank == Ejected {
 		c.Ejected++
-		if r.Judged(now, slot) {
-			c.Judged++
+		if r.EjectedByFailures(now, slot) {
+			c.EjectedByFailures++
 		}
 	}
 }
@@ -147,7 +148,7 @@ func (r Reader) Count(now time.Time, slot int, rank Rank, c *Census) {
 // Panics reports whether so few of a pool's endpoints are left (panic threshold) that ejections for failed requests are
 // ignored.
 func (r Reader) Panics(c Census) bool {
-	return c.Judged > 0 && float64(c.All-c.Ejected) < float64(r.t.cfg.PanicShare*float64(c.All))
+	return c.EjectedByFailures > 0 && float64(c.All-c.Ejected) < float64(r.t.cfg.PanicShare*float64(c.All))
 }
 
 // UnreachedSince reports whether a connection to an endpoint has failed since a time.

@@ -21,7 +21,7 @@ func (p Pool) Learnt() Learnt {
 	l := Learnt{
 		Name:    s.name,
 		Size:    s.size.Export(),
-		Parts:   s.parts,
+		Parts:   s.splits,
 		Turns:   s.turns.Export(),
 		Prompts: s.prompts.Export(),
 	}
@@ -53,7 +53,7 @@ func (l *Learnt) apply(s *state) {
 	}
 	s.size.Restore(&l.Size)
 	s.answers.Restore(l.Missing, l.Seen)
-	if s.parts == l.Parts {
+	if s.splits == l.Parts {
 		s.turns.Restore(l.Turns)
 		s.prompts.Restore(l.Prompts)
 	}

@@ -30,7 +30,7 @@ type state struct {
 	rules   *Rules
 	policy  *pick.Installed // for whole requests and decode legs
 	prefill *pick.Installed // for prefill legs
-	parts   bool            // its members have roles, or need none: requests may be split
+	splits  bool            // its members have roles, or need none: requests may be split
 	members []member
 	slots   []int32  // of the members
 	models  []string // names under which members serve its requests
@@ -65,7 +65,7 @@ func (p Pool) Namespace(l fleet.Leg) string {
 }
 
 // Splits reports whether its members have roles, or need none, so that requests may be split.
-func (p Pool) Splits() bool { return p.s.parts }
+func (p Pool) Splits() bool { return p.s.splits }
 
 // Rule says which of its requests are split.
 func (p Pool) Rule() *split.Rule { return &p.s.rules.Split }
@@ -97,7 +97,7 @@ func (p Pool) MemberAt(e registry.Endpoint) (m Member, ok bool) {
 // SplitsAlways reports whether the pool's decoders take no whole requests. Every request that can be split is then
 // split, whatever is configured.
 func (p Pool) SplitsAlways() bool {
-	return p.s.parts && p.s.halves > 0
+	return p.s.splits && p.s.halves > 0
 }
 
 // ServesWhole reports whether some member takes whole requests.

@@ -319,10 +319,10 @@ func (t *Table) equip(s *state) {
 		return
 	}
 	parts := s.rules.Split.When == split.WhenFree || s.roles > 0
-	if s.policy != nil && s.parts == parts {
+	if s.policy != nil && s.splits == parts {
 		return
 	}
-	s.parts, s.prefill = parts, nil
+	s.splits, s.prefill = parts, nil
 	s.turns, s.prompts = arrivals.Mix{}, arrivals.Mix{} // legs differ from whole requests
 	if !parts {
 		s.policy = pick.Install(s.rules.Policy())

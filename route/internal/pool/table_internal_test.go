@@ -135,12 +135,12 @@ func TestMembersFollow(t *testing.T) {
 				compared := func(s *state) state {
 					return state{
 						name: s.name, members: s.members, slots: s.slots, roles: s.roles, halves: s.halves,
-						wholes: s.wholes, uniform: s.uniform, parts: s.parts, policy: s.policy, prefill: s.prefill,
+						wholes: s.wholes, uniform: s.uniform, splits: s.splits, policy: s.policy, prefill: s.prefill,
 					}
 				}
 				got, want := compared(p.s), compared(&fresh)
 				if len(fresh.members) == 0 { // a pool keeps its policies until it has members again
-					got.parts, got.policy, got.prefill = fresh.parts, fresh.policy, fresh.prefill
+					got.splits, got.policy, got.prefill = fresh.splits, fresh.policy, fresh.prefill
 				}
 				if len(got.members)+len(want.members) == 0 {
 					got.members, want.members, got.slots, want.slots = nil, nil, nil, nil

@@ -18,7 +18,7 @@ type batch struct {
 	tokens     int64       // predicted uncached tokens
 	cached     int64       // predicted cached tokens
 	fresh      bool        // the engine was idle when it arrived
-	waited     bool        // it may have waited for a place (a slot of the engine), so its time is no measure of speed
+	waited     bool        // it may have waited for a place at the engine, so its time is no measure of speed
 	open       int64       // of tokens, those of requests that have not ended
 	counts     fit.IntSums // the provisional sample: µs over tokens
 }

@@ -36,7 +36,7 @@ const (
 // elsewhere, is no sample.
 func (a *order) learn(j *backlog.Job, own, fixed float64) {
 	y := ms(j.First.Sub(j.Sent)) - fixed
-	if j.WaitedForSlot || j.Leg == fleet.LegDecode || y <= 0 || !j.SoonKnown {
+	if j.WaitedForPlace || j.Leg == fleet.LegDecode || y <= 0 || !j.SoonKnown {
 		return
 	}
 	others := j.TokensBefore + j.Soon

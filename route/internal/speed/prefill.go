@@ -145,7 +145,7 @@ func (s *prefill) fetched(far, x, y float64, fresh bool) {
 // much of the prompts in front and behind its time includes differs between engines: something from none to all. So one
 // that had company is a sample only if it came sooner than its own prompt was to take, or later than all of them were.
 func (s *prefill) learnWhole(f *FleetPrefill, j *backlog.Job, own, rest, perToken, fixed float64) {
-	if j.WaitedForSlot { // how long it waited for a place is unknown
+	if j.WaitedForPlace { // how long it waited for a place is unknown
 		return
 	}
 	took := ms(j.First.Sub(j.Sent))

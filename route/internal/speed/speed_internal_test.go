@@ -105,7 +105,7 @@ func TestSpeedsStaySane(t *testing.T) {
 				TokensBefore: rapid.Float64Range(0, 5000).Draw(t, "front"),
 				TokensAfter:  rapid.Float64Range(0, 5000).Draw(t, "behind"),
 				Soon:         rapid.Float64Range(0, 5000).Draw(t, "soon"), SoonKnown: true,
-				WasIdle: rapid.Bool().Draw(t, "alone"), WaitedForSlot: rapid.Bool().Draw(t, "held"),
+				WasIdle: rapid.Bool().Draw(t, "alone"), WaitedForPlace: rapid.Bool().Draw(t, "held"),
 				Between: rapid.Int64Range(0, 5000).Draw(t, "between"), Ambiguous: rapid.Bool().Draw(t, "blurred"),
 				Concurrent:   rapid.IntRange(0, 9).Draw(t, "others"),
 				TransferArea: rapid.Float64Range(0, 1e5).Draw(t, "area"),

@@ -61,7 +61,7 @@ func recent(t backlog.Transfer, at, now time.Time) backlog.Transfer {
 // learnTransfer learns from a decode leg's first byte, without the predicted wait. A leg that waited for a place is no
 // sample.
 func (t *Table) learnTransfer(now time.Time, j *backlog.Job) {
-	if j.Handed.IsZero() || j.WaitedForSlot || !j.Stream {
+	if j.Handed.IsZero() || j.WaitedForPlace || !j.Stream {
 		return // a non-streamed answer has no first byte of its own
 	}
 	tr := &t.endpoints.Get(j.Slot).transfer
