@@ -1,8 +1,10 @@
 // Package kvstream follows the KV events of one engine: the order of messages, gaps, restarts of the engine, and the
 // blocks it holds.
 //
-// A Stream names blocks by their tokens alone, so that a prompt has the same names on every engine. The package parses
-// no bytes (package engine/kv does) and makes no predictions (route/internal/cache does).
+// A Stream names blocks by their tokens alone, so that a prompt has the same names on every engine. It counts a block
+// as cached as long as any medium of the engine has it (GPU, host memory, disk), and tells only that there are several:
+// see Ops.Tiers. What only a slower one has, and how long that takes, the router estimates. The package parses no bytes
+// (package engine/kv does) and makes no predictions (route/internal/cache does).
 package kvstream
 
 import (

@@ -48,10 +48,12 @@ type scratch struct {
 	options       []option      // of settle, as are serving and servingOthers
 	serving       []pool.Member
 	servingOthers pool.Others
-	cached        []pick.Cached                     // of fill
-	shared        []int64                           // of admit, by row: tokens that members have there
-	views         [arrivedRows + 1]pick.View        // of each leg
-	rows          [arrivedRows + 1][]pick.Candidate // of these
+	cached        []pick.Cached                         // of fill
+	shared        []int64                               // of admit, by row: tokens that members have there
+	views         [fleet.LegDecode + 1]pick.View        // of each leg
+	rows          [fleet.LegDecode + 1][]pick.Candidate // of these
+	arrived       pick.View                             // see fillArrived
+	arrivedRows   []pick.Candidate                      // of that
 	list          shortlist.List
 	not           []int32 // of shortlisted, as is named
 	named         []int32
@@ -70,13 +72,10 @@ func newChance() (c chance) {
 	return c
 }
 
-// arrivedRows is in the place of a leg.
-const arrivedRows = fleet.LegDecode + 1
-
-// rowsOf is memory for n rows of a leg's view.
-func (s *scratch) rowsOf(l fleet.Leg, n int) []pick.Candidate {
-	s.rows[l] = slices.Grow(s.rows[l][:0], n)[:n]
-	return s.rows[l]
+// grown is memory for n rows, used again.
+func grown(rows *[]pick.Candidate, n int) []pick.Candidate {
+	*rows = slices.Grow((*rows)[:0], n)[:n]
+	return *rows
 }
 
 // identify finds out what is known of a request: its pool, its conversation and the size of its prompt. On an error

@@ -31,7 +31,8 @@ type Decision struct {
 
 	PromptTokens int // estimate for the whole prompt
 	CachedTokens int // predicted to be in the endpoint's cache
-	// predicted time to first token (Terms.TTFT), for a decode leg including prefill; 0 when unknown
+	// predicted time to first token (Terms.TTFT); of a decode leg that of the prefill leg is added, whose prompt it
+	// waits for. 0 when unknown
 	TTFTMs float64
 
 	Queued bool // it is queued: send it when its lease is in an Entry.Dispatched

@@ -35,23 +35,23 @@ func (p *placement) row() *pick.Candidate { return &p.view.Candidates[p.choice.I
 // chooseWhole chooses for a request without a placed leg.
 func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 	p, rule := q.pool, q.pool.Rule()
-	why, open := rule.Ask(split.Pool{Splits: p.Splits(), Must: p.SplitsAlways()}, q.req, q.size.Tokens)
+	why, undecided := rule.ByRequest(split.Pool{Splits: p.Splits(), Must: p.SplitsAlways()}, q.req, q.size.Tokens)
 	var prefill filled
-	if why.Splits() || open {
+	if why.Splits() || undecided {
 		answers := q.answerSearch(why, prices{})
 		by := search{leg: fleet.LegPrefill, who: r.prefillSide(q), model: r.settleModel(q, seen, &answers)}
-		if open {
+		if undecided {
 			by.prices = r.prices(rule, by.leg)
 		}
 		if prefill, err = r.fillPrefill(q, seen, &by); err != nil {
 			if r.noFallback && rule.When != WhenFree || p.SplitsAlways() && !p.ServesWhole() {
 				return err
 			}
-			why, open = WholeNoPrefiller, false
+			why, undecided = WholeNoPrefiller, false
 		}
 	}
 	var priced prices
-	if open {
+	if undecided {
 		priced = r.prices(rule, fleet.LegUnsplit)
 	}
 	whole, hold, err := r.fillWhole(q, seen, q.answerSearch(why, priced))
@@ -60,11 +60,11 @@ func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 		return err
 	}
 	if prefill.view != nil && whole.forced == pick.ReasonHolder {
-		why, open = WholePinned, false
+		why, undecided = WholePinned, false
 	}
 	var answer *pick.Tentative // who answers, where that is chosen before it is known how
 	switch {
-	case !open:
+	case !undecided:
 	case rule.When == WhenUncached:
 		choice := r.choose(q, whole.view, whole.forced)
 		answer, why = &choice, rule.Uncached(whole.view, choice.Index)
@@ -85,7 +85,7 @@ func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 	if p.Splits() && (answer == nil || answer.Reason == pick.ReasonWeighed) {
 		c.answer.view = q.fillArrived(whole.view)
 	}
-	if open && whole.view.Splits {
+	if undecided && whole.view.Splits {
 		c.answer.scope = cost.ForSplit(c.answer.view)
 	}
 	if answer != nil {
@@ -127,8 +127,8 @@ func (r *readers) split(q *asked, prefill, whole *pick.View, answer *pick.Tentat
 	} else {
 		answers = r.choose(q, decode, "")
 	}
-	decoder := &decode.Candidates[answers.Index]
-	narrow(prefill, func(row int) bool { return split.Pairs(&prefill.Candidates[row], decoder) })
+	decoder := &decode.Candidates[answers.Index].Endpoint
+	narrow(prefill, func(row int) bool { return split.Pairs(&prefill.Candidates[row].Endpoint, decoder) })
 	if len(prefill.Candidates) == 0 { // the only possible prefiller is the decoder itself
 		c.why = WholeNoPrefiller
 		c.answer = placement{view: whole, who: q.who, choice: answers}
@@ -139,7 +139,9 @@ func (r *readers) split(q *asked, prefill, whole *pick.View, answer *pick.Tentat
 	if ms := split.ReadyAt(prefill, prefiller); ms > ready {
 		decode = r.fillDecode(q, whole, ms)
 		if answer == nil {
-			narrow(decode, func(row int) bool { return split.Pairs(prefiller, &decode.Candidates[row]) })
+			narrow(decode, func(row int) bool {
+				return split.Pairs(&prefiller.Endpoint, &decode.Candidates[row].Endpoint)
+			})
 			answers = r.choose(q, decode, "")
 		}
 	}
@@ -159,7 +161,7 @@ func (r *readers) choosePrefill(q *asked, seen *noticed, c *chosen) error {
 	if err != nil {
 		return err
 	}
-	r.pair(q, &f, q.req.Decoder)
+	r.keepPairs(q, &f, q.req.Decoder)
 	if len(f.view.Candidates) == 0 {
 		return r.noEndpoint(q, &s, f.model)
 	}
@@ -175,7 +177,7 @@ func (r *readers) chooseDecode(q *asked, seen *noticed, c *chosen) error {
 	if err != nil {
 		return err
 	}
-	r.pair(q, &f, q.req.Prefiller)
+	r.keepPairs(q, &f, q.req.Prefiller)
 	if len(f.view.Candidates) == 0 {
 		return r.noEndpoint(q, &s, f.model)
 	}
@@ -194,20 +196,17 @@ func (q *asked) legModel() string {
 	return ""
 }
 
-// pair drops the rows that cannot take one leg of a request whose other leg is at an endpoint.
-func (r *readers) pair(q *asked, f *filled, other string) {
+// keepPairs drops the rows that cannot take one leg of a request whose other leg is at an endpoint.
+func (r *readers) keepPairs(q *asked, f *filled, other string) {
 	ep := r.endpoints.Named(other)
 	if !ep.Exists() {
 		return
 	}
-	model := f.model // which the rows have
-	if m, ok := q.pool.MemberAt(ep); ok && model == "" {
-		model = m.Model()
+	at := pick.Endpoint{Slot: ep.Slot(), Kind: ep.Kind(), Model: f.model} // the model that the rows have
+	if m, ok := q.pool.MemberAt(ep); ok && at.Model == "" {
+		at.Model = m.Model()
 	}
-	narrow(f.view, func(row int) bool {
-		c := &f.view.Candidates[row]
-		return c.Slot != ep.Slot() && c.Kind == ep.Kind() && c.Model == model
-	})
+	narrow(f.view, func(row int) bool { return split.Pairs(&at, &f.view.Candidates[row].Endpoint) })
 }
 
 // prefillSide is the conversation in the scope of the prefill side.
@@ -261,7 +260,7 @@ func (r *readers) weighFree(q *asked, prefill, whole *pick.View) (SplitWhy, Weig
 	for i, row := range f.Prefiller {
 		if row >= 0 {
 			decode = r.fillDecode(q, whole, f.ReadyMs(i))
-			f.Pair(i, decode)
+			f.AddPairs(i, decode)
 		}
 	}
 	why, w, row := f.Choose(decode)

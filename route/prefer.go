@@ -14,7 +14,7 @@ func (r *readers) prefer(q *asked, t *conversation.Found, members []pool.Member)
 			return !r.health.IsMute(q.now, m.Endpoint().Slot(), Line(q.req.Class, m.Model(), q.req.Path))
 		})
 	}
-	members = r.preferInMemory(q, members)
+	members = r.preferLoadedModel(q, members)
 	if q.pool.Uniform() {
 		return members
 	}
@@ -39,9 +39,9 @@ func keepContext(members []pool.Member, tokens int) []pool.Member {
 	return keep(members, func(m pool.Member) bool { return m.Context() == 0 || m.Context() >= need })
 }
 
-// preferInMemory prefers endpoints that have the model in memory, as long as a request waits at the least loaded of
+// preferLoadedModel prefers endpoints that have the model in memory, as long as a request waits at the least loaded of
 // them no longer than one that has the model loaded elsewhere.
-func (r *readers) preferInMemory(q *asked, members []pool.Member) []pool.Member {
+func (r *readers) preferLoadedModel(q *asked, members []pool.Member) []pool.Member {
 	if !r.endpoints.LoadOnDemand() {
 		return members
 	}
@@ -49,27 +49,39 @@ func (r *readers) preferInMemory(q *asked, members []pool.Member) []pool.Member 
 	if !slices.ContainsFunc(members, mustLoad) {
 		return members
 	}
-	least := [2]float64{-1, -1} // wait in ms at the best endpoint with and without the model in memory
-	for _, m := range members {
-		ep, side := m.Endpoint(), 0
+	anew, loaded := leastOf(members, mustLoad, func(m pool.Member) float64 {
+		ep := m.Endpoint()
 		load := r.backlog.Load(ep.Slot())
 		wait := float64(load.PrefillTokens) * r.speed.MsPerToken(ep.Slot())
 		// answers are computed together
 		wait += float64(load.DecodeTokens) / float64(max(load.Working(), 1)) * r.speed.MsPerAnswer(ep.Slot())
 		if mustLoad(m) {
-			side, wait = 1, wait+float64(ep.ModelLoadTime().Milliseconds())
+			wait += float64(ep.ModelLoadTime().Milliseconds())
 		}
-		if least[side] < 0 || wait < least[side] {
-			least[side] = wait
-		}
-	}
+		return wait
+	})
 	switch {
-	case least[0] < 0:
+	case loaded < 0:
 		return displaceOldest(q, members)
-	case least[0] <= least[1]:
+	case loaded <= anew:
 		return keep(members, func(m pool.Member) bool { return !mustLoad(m) })
 	}
 	return members
+}
+
+// leastOf is the least figure of the members for which ok is true, and that of the others; -1 where there are none.
+func leastOf(members []pool.Member, ok func(pool.Member) bool, of func(pool.Member) float64) (least, others float64) {
+	least, others = -1, -1
+	for _, m := range members {
+		side := &others
+		if ok(m) {
+			side = &least
+		}
+		if x := of(m); *side < 0 || x < *side {
+			*side = x
+		}
+	}
+	return least, others
 }
 
 // displaceOldest keeps the endpoints at which a request that loads its model anew, with another context, takes the
@@ -107,18 +119,11 @@ func (r *readers) preferLoadedAdapter(q *asked, members []pool.Member) []pool.Me
 		}
 		return m.Endpoint().HasLoad(q.now, r.staleAfter) && slices.Contains(m.Endpoint().Load().Adapters, m.Model())
 	}
-	least := [2]int64{-1, -1} // work of the least loaded endpoint without and with the adapter
-	for _, m := range members {
-		side := 0
-		if resident(m) {
-			side = 1
-		}
+	with, without := leastOf(members, resident, func(m pool.Member) float64 {
 		load := r.backlog.Load(m.Endpoint().Slot())
-		if w := load.Work(); least[side] < 0 || w < least[side] {
-			least[side] = w
-		}
-	}
-	if least[0] >= 0 && least[1] >= 0 && least[1] <= 2*least[0]+4096 {
+		return float64(load.Work())
+	})
+	if with >= 0 && without >= 0 && with <= 2*without+4096 {
 		return keep(members, resident)
 	}
 	return members

@@ -50,7 +50,7 @@ func tenantHash(tenant string) uint64 {
 	return max(1, xxh3.HashString(tenant))
 }
 
-// tenantMark is the queue's key of a tenant, see markHash.
+// tenantMark is the queue's key of a tenant of which only the hash is known.
 func tenantMark(hash uint64) string {
 	if hash == 0 {
 		return ""
@@ -60,7 +60,7 @@ func tenantMark(hash uint64) string {
 	return string(b[:])
 }
 
-// markHash is the opposite.
+// markHash is the hash in such a key.
 func markHash(mark string) uint64 {
 	if len(mark) != 8 {
 		return 0

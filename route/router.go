@@ -4,8 +4,11 @@
 // next step needs: what is asked (asked.go), the endpoints that may take it (candidates.go; overflow.go for an alias
 // with several models, prefer.go, unavailable.go where there are none), a row of what the rooms know of each (rows.go),
 // and which of them get it, whole or in two legs (legs.go), or that it is held (admission.go). The last step alone
-// writes: reservation.go and binding.go. What each event changes in which order is in observe.go, with endpoints.go for
-// endpoints that come, move and go, and replicas.go for what other routers tell.
+// writes: reservation.go and binding.go. explain.go keeps what a decision rested on; internal/explain says it in words.
+//
+// observe.go says which file takes each event, in which order rooms hear of it: reservation.go for the first byte and
+// the end of a lease, endpoints.go for endpoints that come, move and go and for probes, silence.go for those that say
+// nothing, kvevents.go for KV events, replicas.go for what other routers tell.
 //
 // Everything else belongs to the packages below it, the rooms, one kind of state each. A lease ends once. Package route
 // does no I/O, reads no clock and stores no text: the live router and the simulator run the same code.

@@ -102,7 +102,7 @@ func (r *readers) prompt(q *asked, l fleet.Leg, t *conversation.Found) cache.Pro
 // fillDecode derives the view of decode legs from that of whole requests, for a prompt computed elsewhere in readyMs:
 // uncached tokens are transferred instead of computed, and work in front proceeds meanwhile.
 func (r *readers) fillDecode(q *asked, whole *pick.View, readyMs float64) *pick.View {
-	rows := q.rowsOf(fleet.LegDecode, len(whole.Candidates))
+	rows := grown(&q.rows[fleet.LegDecode], len(whole.Candidates))
 	for i := range rows {
 		c := &whole.Candidates[i]
 		wait, link := r.backlog.ExpectDecode(q.now, c, whole.PromptTokens, readyMs, r.speed)
@@ -125,17 +125,16 @@ func (q *asked) fillArrived(whole *pick.View) *pick.View {
 	if !coming {
 		return whole
 	}
-	rows := q.rowsOf(arrivedRows, len(whole.Candidates))
+	rows := grown(&q.arrivedRows, len(whole.Candidates))
 	for i := range rows {
 		c := &whole.Candidates[i]
 		arrived := c.Arrived()
 		rows[i].Endpoint = c.Endpoint
 		rows[i].Complete(&arrived, &c.Pace, &c.Wait, &c.DecodePace, &c.Demand, &pick.Link{})
 	}
-	v := &q.views[arrivedRows]
-	*v = *whole
-	v.Candidates = rows
-	return v
+	q.arrived = *whole
+	q.arrived.Candidates = rows
+	return &q.arrived
 }
 
 // named is the index of the row with a name; -1 where there is none, or the name is "".
@@ -171,7 +170,7 @@ func narrow(v *pick.View, ok func(row int) bool) {
 
 // begin begins the rows of a leg, one for each endpoint of a selection.
 func (r *readers) begin(q *asked, l fleet.Leg, a *selection) []pick.Candidate {
-	rows := q.rowsOf(l, len(a.members))
+	rows := grown(&q.rows[l], len(a.members))
 	for i := range rows {
 		r.beginRow(q.now, &rows[i].Endpoint, a.members[i])
 	}

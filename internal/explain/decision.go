@@ -95,7 +95,7 @@ type Gate struct {
 type Predicted struct {
 	PromptTokens int      `json:"prompt_tokens"`
 	CachedTokens int      `json:"cached_tokens"`
-	TTFTMs       *float64 `json:"ttft_ms,omitempty"` // from the decision to the first data
+	TTFTMs       *float64 `json:"ttft_ms,omitempty"` // from the decision to the first data, also of a decode leg
 }
 
 // Observed is what came. Pointers are for what may be unknown.
@@ -119,7 +119,7 @@ type Candidate struct {
 	Endpoint      string  `json:"endpoint"`
 	Chosen        bool    `json:"chosen,omitempty"`
 	CostMs        float64 `json:"cost_ms"`
-	TTFTMs        float64 `json:"ttft_ms"`
+	TTFTMs        float64 `json:"ttft_ms"` // the sum of terms but others and spread; of a decode leg without prefill
 	Terms         Terms   `json:"terms_ms"`
 	Others        *Others `json:"others_ms,omitempty"`       // what its term others consists of
 	Uncached      float64 `json:"uncached_tokens,omitempty"` // prefill or transfer is this many × ms_per_token

@@ -3,7 +3,8 @@
 //
 // Besides that cost (package cost) it owns the rule by which a conversation leaves its endpoint, the placement fairness
 // that spreads new conversations, and the breaking of ties. It remembers where it placed first turns, and writes
-// nothing in a view but Candidate.Terms.
+// nothing in a view but Candidate.Terms. These it fills in for every row, so that a policy around it can choose
+// otherwise by the same figures: it asks Pick, then compares Terms.Cost.
 package leastttft
 
 import (

@@ -2,8 +2,9 @@
 //
 // In comes a row of a pick.View, which says what is cached at an endpoint, how fast it is, how long a prompt waits
 // there and how many requests arrive; and a Scope, which says what is reckoned of it. Out come pick.Terms, whose sum a
-// policy compares, and Parts, the summands of the largest one, which `explain` prints. Estimate is the whole formula.
-// Policies, the rules when to split and shadow evaluation reckon with it. The package keeps no state, knows no
+// policy compares, and Parts, the summands of Terms.Externality. Estimate is the whole formula; `explain` prints the
+// terms of each candidate and their parts (internal/explain). Policies, the rules when to split and shadow evaluation
+// reckon with it. The package keeps no state, knows no
 // request, policy or endpoint, and none of its constants stands for a GPU or a model.
 package cost
 

@@ -244,7 +244,7 @@ func (t *Table) uncount(m *member) {
 	e.memberCount--
 }
 
-// count is the opposite.
+// count puts a member on its endpoint's accounts.
 func (t *Table) count(m *member) {
 	e := t.endpoints.Get(m.slot)
 	m.tokens = max(0, m.whole-m.shared)

@@ -69,7 +69,7 @@ func insert(to []waiting, h *heldTurn) []waiting {
 	return slices.Insert(to, i, waiting{h, h.deadline, max(h.Tokens-h.Shared, 1)})
 }
 
-// remove is the opposite.
+// remove takes a turn out of such a list.
 func remove(from []waiting, h *heldTurn) []waiting {
 	i, _ := slices.BinarySearchFunc(from, h, func(w waiting, h *heldTurn) int { return w.deadline.Compare(h.deadline) })
 	for from[i].turn != h { // those with one bound are beside each other
@@ -171,7 +171,7 @@ func (e *endpoint) free() int64 {
 	return e.room - e.contents.shared - e.needed - e.reserved - growing
 }
 
-// holdBit are numbered above all leases of reservations.
+// holdBit is in the leases of held turns, which are so above all leases of reservations.
 const holdBit fleet.Lease = 1 << 63
 
 // IsHold reports whether a lease is that of a held turn.

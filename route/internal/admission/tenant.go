@@ -43,7 +43,7 @@ func (t *Table) takes(x *tenant, tokens int64) {
 	}
 }
 
-// releaseTenant is the opposite.
+// releaseTenant takes a member or held turn off a tenant's row.
 func (t *Table) releaseTenant(x *tenant) {
 	if x.refs--; x.refs == 0 && len(t.tenants) > mostSpare {
 		delete(t.tenants, x.name)

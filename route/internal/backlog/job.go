@@ -22,7 +22,7 @@ type Work struct {
 	WaitMs, MsPerToken float64 // expected time in front of it, without the link, and per prompt token
 	TTFTMs             float64 // predicted time to first token; 0 unknown
 	ReadyMs            float64 // of a decode leg: until its prompt is computed elsewhere
-	SharedTokens       int     // of its prompt, those that all others have in common; see Shared
+	SharedTokens       int     // of its prompt, those that all others have in common; see pick.View.Shared
 	MayQueue           bool    // it can be queued at the router
 	Asker                      // its owner
 

@@ -29,7 +29,7 @@ type record struct {
 	loadAt time.Time
 
 	modelLoadTime time.Duration // how long a request waited for its model to be loaded, the last time; 0 unknown
-	windows       []windowOf    // what the latest requests for the models asked for, see Asked; at most bound.Few
+	windows       []windowOf    // what the latest requests for the models asked for, see ModelAsked; at most bound.Few
 
 	requests uint64
 	worked   bool // it has had a request, of this router or another

@@ -16,9 +16,10 @@ import (
 // slots first, or several in a batch. "Soon" is measured by the predicted duration, because a prompt that happens to
 // take long has more company in any kind of engine.
 
-// order fits that: decayed sums of least-squares lines through the origin.
+// order fits whether an endpoint computes prompts one after another: decayed sums of least-squares lines through the
+// origin.
 type order struct {
-	solo  fit.Ratio // prompts without company: ms over own tokens
+	alone fit.Ratio // prompts without company: ms over own tokens
 	first fit.Ratio // prompts with none in front; equal to alone where prompts are computed in order of arrival
 
 	others      fit.Plane // prompts with company: ms over tokens in front and tokens soon after
@@ -45,7 +46,7 @@ func (a *order) learn(j *backlog.Job, own, fixed float64) {
 		a.first.Add(1-fit.Usual, weight, own, y)
 	}
 	if float64(fewOthers*others) <= own {
-		a.solo.Add(1-fit.Usual, weight, own, y)
+		a.alone.Add(1-fit.Usual, weight, own, y)
 		return
 	}
 	a.others.Add(1-fit.Usual, weight, j.TokensBefore, j.Soon, y)
@@ -60,8 +61,8 @@ func (a *order) known() bool {
 		return false
 	}
 	each := a.first.Slope()
-	if a.solo.XX > 0 {
-		each = min(each, a.solo.Slope())
+	if a.alone.XX > 0 {
+		each = min(each, a.alone.Slope())
 	}
 	beyond := a.others // time beyond the prompts' own
 	beyond.AY -= fit.Sum(each * float64(a.front))

@@ -62,14 +62,15 @@ func (f *Free) ReadyMs(which int) float64 {
 	return ReadyAt(f.prefill, &f.prefill.Candidates[f.Prefiller[which]])
 }
 
-// Pair reckons what answers cost whose prompt that prefiller computes. decode has the rows of whole, for when the
-// prompt will be computed.
-func (f *Free) Pair(which int, decode *pick.View) {
+// AddPairs reckons what answers cost whose prompt one of the two computes, at each decoder that has room. decode has
+// the rows of whole, for when the prompt will be computed.
+func (f *Free) AddPairs(which int, decode *pick.View) {
 	o, s := &f.prefill.Candidates[f.Prefiller[which]], cost.ForSplit(decode)
 	ready, base, t := f.ReadyMs(which), f.promptMs[which], pick.Terms{}
 	for i := range decode.Candidates {
 		c := &decode.Candidates[i]
-		if !Pairs(o, c) || c.CacheTokens > 0 && int64(leastRoom*decode.PromptTokens) > c.CacheTokens {
+		full := c.CacheTokens > 0 && int64(leastRoom*decode.PromptTokens) > c.CacheTokens
+		if full || !Pairs(&o.Endpoint, &c.Endpoint) {
 			continue
 		}
 		cost.Estimate(decode, c, &s, &t)

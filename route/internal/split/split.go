@@ -58,8 +58,9 @@ type Pool struct {
 	Must   bool // those that decode take no whole requests
 }
 
-// Ask says whether a request is split as far as that can be told without the candidates. open means that it cannot.
-func (r *Rule) Ask(p Pool, req *fleet.Request, tokens int) (why Why, open bool) {
+// ByRequest says whether a request is split as far as the request and its pool tell. Where they do not, it is
+// undecided: Uncached, Time or Free then decide by the rows of the candidates.
+func (r *Rule) ByRequest(p Pool, req *fleet.Request, tokens int) (why Why, undecided bool) {
 	switch {
 	case !p.Splits || req.Class != fleet.Turn:
 		return "", false
@@ -140,8 +141,9 @@ func lowest(v *pick.View) float64 {
 	return least
 }
 
-// Pairs reports whether one endpoint can compute a prompt that the other answers.
-func Pairs(prefiller, decoder *pick.Candidate) bool {
+// Pairs reports whether one endpoint can compute a prompt that the other answers. Whether the decoder has room for it
+// is asked without roles only, see leastRoom: decoders with a role are taken to have it.
+func Pairs(prefiller, decoder *pick.Endpoint) bool {
 	return prefiller.Slot != decoder.Slot && prefiller.Model == decoder.Model && prefiller.Kind == decoder.Kind
 }
 

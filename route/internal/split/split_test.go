@@ -13,13 +13,13 @@ import (
 func TestAsk(t *testing.T) {
 	turn := fleet.Request{Splits: true}
 	for _, c := range []struct {
-		name   string
-		rule   Rule
-		pool   Pool
-		req    fleet.Request
-		tokens int
-		why    Why
-		open   bool
+		name      string
+		rule      Rule
+		pool      Pool
+		req       fleet.Request
+		tokens    int
+		why       Why
+		undecided bool
 	}{
 		{"one pool", Rule{When: WhenAlways}, Pool{}, turn, 1, "", false},
 		{
@@ -61,8 +61,8 @@ func TestAsk(t *testing.T) {
 		{"by time", Rule{When: WhenTime}, Pool{Splits: true}, turn, 1, "", true},
 		{"without roles", Rule{When: WhenFree}, Pool{Splits: true}, turn, 1, "", true},
 	} {
-		if why, open := c.rule.Ask(c.pool, &c.req, c.tokens); why != c.why || open != c.open {
-			t.Errorf("%s: %q, open %v, want %q, %v", c.name, why, open, c.why, c.open)
+		if why, undecided := c.rule.ByRequest(c.pool, &c.req, c.tokens); why != c.why || undecided != c.undecided {
+			t.Errorf("%s: %q, undecided %v, want %q, %v", c.name, why, undecided, c.why, c.undecided)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func TestFreeCountsTheDelay(t *testing.T) {
 		if f.Prefiller != [2]int{0, -1} || f.ReadyMs(0) != 100 {
 			t.Fatalf("%+v", f)
 		}
-		f.Pair(0, decode)
+		f.AddPairs(0, decode)
 		why, w, row := f.Choose(decode)
 		if why != c.why || row != 0 || math.Abs(w.SplitMs-c.splitMs) > 1e-9 {
 			t.Errorf("%s: %s of %+v, want %s of %v", c.name, why, w, c.why, c.splitMs)

@@ -5,7 +5,7 @@ import "github.com/warmpath/warmpath/route/internal/blocks"
 // binding says which blocks a conversation's prompt consists of, in the names of kvstream, and where in the router's
 // own blocks of the prompt the last turn ended.
 type binding struct {
-	key        uint64 // a conversation, or what conversationKey, labelKey, tailKey and anchorKey make
+	key        uint64 // a conversation, or what Conversation, labelKey, tailKey and checkpointKey make
 	chain      []uint64
 	ends       uint64 // the last of the router's own blocks of the last prompt; 0 unknown
 	reach      int    // how many those were
@@ -25,7 +25,7 @@ func (x *binding) goesOn(keys []uint64) bool {
 func (x *binding) turn() []uint64 { return x.chain[:min(len(x.chain), x.most)] }
 
 // bindings remembers whose blocks are whose: by conversation, and by where in a prompt's text a chain of blocks ends
-// (anchors). The names in it are bounded; what was not used for longest is forgotten.
+// (checkpoints). The names in it are bounded; what was not used for longest is forgotten.
 type bindings struct {
 	byKey map[uint64]*binding
 	used  binding // head of the ring: next is the latest
