@@ -1,6 +1,7 @@
 package route
 
 import (
+	"math"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -113,9 +114,6 @@ func (r *Router) noteModelLoad(now time.Time, f *reservation) {
 	}
 }
 
-// mostGeneration is the last before a reservation's first again: leases stay below admission's.
-const mostGeneration = 1<<31 - 1
-
 // newReservation allocates a reservation.
 func (r *Router) newReservation() *reservation {
 	n := len(r.free)
@@ -128,7 +126,7 @@ func (r *Router) newReservation() *reservation {
 	}
 	f := &r.reservations[r.free[n-1]]
 	r.free = r.free[:n-1]
-	f.generation = f.generation%mostGeneration + 1
+	f.generation = f.generation%math.MaxInt32 + 1 // leases stay below those of held turns
 	f.open = true
 	return f
 }

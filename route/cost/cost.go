@@ -127,10 +127,10 @@ func Uncached(v *pick.View, c *pick.Candidate) float64 {
 // mostUtilisation marginal goes on along its tangent: later turns stay with their conversation, so that where all
 // endpoints are full it still matters which is the fullest.
 func marginal(share float64) float64 {
-	const least = 1 - mostUtilisation
 	u := min(share, mostUtilisation)
-	return float64(u*(2-u))/float64((1-u)*(1-u)) +
-		float64(2/(least*least*least)*max(0, min(share, mostOccupancy)-mostUtilisation))
+	left := 1 - u
+	return float64(u*(2-u))/float64(left*left) +
+		float64(2/float64(float64(left*left)*left)*max(0, min(share, mostOccupancy)-mostUtilisation))
 }
 
 // TurnMs is how long a turn's prompt takes to compute at an endpoint on average, never 0.

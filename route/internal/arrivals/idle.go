@@ -1,6 +1,7 @@
 package arrivals
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -9,15 +10,13 @@ import (
 )
 
 const (
-	tick     = 250 * time.Millisecond // unit of idle time
-	mostIdle = 1 << 15                // ticks, 2.3 hours; then a conversation is forgotten
+	tick = 250 * time.Millisecond // unit of idle time
 	// ticks, 4 minutes; beyond, returns are so rare that idle times need little precision
 	longIdle    = 1 << 10
-	ages        = 30  // number of age buckets, see ageOf
+	ages        = 30  // number of age buckets, see ageOf; after them, 2.3 hours, a conversation is forgotten
 	returnsKept = 512 // samples of a bucket after which its counts are halved
-	// ticks, 8 seconds; a conversation idle for longer counts with a constant rate of return
-	longSpan     = 32
-	fewTicks     = 16  // ticks for which that constant rate is used
+	// ticks, 4 seconds, for which a conversation that was idle for twice as many counts with a constant rate of return
+	fewTicks     = 16
 	likelyReturn = 0.1 // assumed share of conversations that return within their first tick
 	worthIt      = 0.5 // least net saving of worthKeeping, as a share of the turns
 	// the same where caches were kept so far: to begin and to end all the time costs more than either
@@ -25,13 +24,14 @@ const (
 	leastLeft    = 1e-9 // lower bound of the share that stays idle for any time
 )
 
-// ageOf is the age bucket of an idle time: 0, 1, 2, 3, 4 and 5, 6 and 7, 8 to 11, two per power of two.
+// ageOf is the age bucket of an idle time: 0, 1, 2, 3, 4 and 5, 6 and 7, 8 to 11, two per power of two; ages after the
+// last.
 func ageOf(ticks uint32) int {
 	if ticks < 2 {
 		return int(ticks)
 	}
 	octave := bits.Len32(ticks) - 1
-	return 2*octave + int(ticks>>(octave-1)&1)
+	return min(2*octave+int(ticks>>(octave-1)&1), ages)
 }
 
 // spanOf is the first tick of an age bucket, and its number of ticks.
@@ -82,7 +82,7 @@ func (s *Returns) learn(now uint32) {
 
 // idle is the share still idle after this many ticks, interpolated linearly within a bucket.
 func (s *Returns) idle(ticks float64) float64 {
-	l := &s.lines[ageOf(uint32(min(ticks, mostIdle)))]
+	l := &s.lines[ageOf(uint32(min(ticks, math.MaxUint32)))]
 	return l.share - float64(l.perTick*ticks)
 }
 
@@ -182,7 +182,7 @@ func (r *Idles) Advance(now uint32, s *Returns) {
 	for i := range kept {
 		p := &kept[i]
 		p.settle(now, s)
-		if r.steady == i && p.idled >= longSpan && p.perTick <= 1.0/fewTicks {
+		if r.steady == i && p.idled >= 2*fewTicks && p.perTick <= 1.0/fewTicks {
 			r.steady++
 			r.perTick += float64(float64(p.n) * p.perTick)
 		}
@@ -193,7 +193,7 @@ func (r *Idles) Advance(now uint32, s *Returns) {
 func (p *span) settle(now uint32, s *Returns) {
 	p.idled = max(0, float64(now)-float64(p.from)/2-float64(p.to-1)/2) // mean
 	p.each = 1 / max(s.idle(p.idled), leastLeft)
-	p.perTick = float64(s.lines[ageOf(uint32(min(p.idled, mostIdle)))].perTick * p.each)
+	p.perTick = float64(s.lines[ageOf(uint32(min(p.idled, math.MaxUint32)))].perTick * p.each)
 }
 
 // holding is the index of the span that contains a tick, or -1.
@@ -299,7 +299,7 @@ func (s *Returns) worthKeeping(whole float64, soFar time.Duration) time.Duration
 // counted as in worthKeeping. Within an age bucket all count as at its beginning.
 func (s *Returns) backBy(idle, within time.Duration) float64 {
 	left, until := 1.0, uint32(within/tick)
-	for k := ageOf(uint32(min(max(0, idle)/tick, mostIdle))); k < ages; k++ {
+	for k := ageOf(uint32(min(max(0, idle)/tick, math.MaxUint32))); k < ages; k++ {
 		if from, _ := spanOf(k); from >= until {
 			break
 		}

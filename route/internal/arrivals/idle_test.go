@@ -8,6 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
+// mostIdle is the tick after which conversations are forgotten: where the last age bucket ends.
+const mostIdle = 1 << (ages / 2)
+
 // TestRestAges: the age buckets cover all ticks without gaps.
 func TestRestAges(t *testing.T) {
 	next := uint32(0)

@@ -44,40 +44,28 @@ func Scramble(x uint64) uint64 {
 
 // The router keeps every block of a prompt up to 4 kB, every second up to 16 kB, every fourth up to 64 kB, then every
 // eighth. So a match is exact to 1/30 of its length, and a prompt of 500 kB takes 600 entries instead of 4,000.
-const (
-	everyUpTo   = 32
-	secondBytes = 4 * everyUpTo // these two in blocks
-	fourthBytes = 4 * secondBytes
-	secondUpTo  = everyUpTo + (secondBytes-everyUpTo)/2
-	fourthUpTo  = secondUpTo + (fourthBytes-secondBytes)/4
-)
+const everyUpTo = 32
 
 // Reach is how many blocks the first n kept ones cover.
 func Reach(n int) int {
-	switch {
-	case n <= everyUpTo:
-		return n
-	case n <= secondUpTo:
-		return everyUpTo + 2*(n-everyUpTo)
-	case n <= fourthUpTo:
-		return secondBytes + 4*(n-secondUpTo)
-	default:
-		return fourthBytes + 8*(n-fourthUpTo)
+	kept, end, shift := 0, 0, 0
+	for upTo := everyUpTo; shift < 3; upTo, shift = 4*upTo, shift+1 {
+		more := (upTo - end) >> shift
+		if n <= kept+more {
+			break
+		}
+		kept, end = kept+more, upTo
 	}
+	return end + (n-kept)<<shift
 }
 
 // Kept is how many of so many blocks are kept.
 func Kept(blocks int) int {
-	switch {
-	case blocks <= everyUpTo:
-		return blocks
-	case blocks <= secondBytes:
-		return everyUpTo + (blocks-everyUpTo)/2
-	case blocks <= fourthBytes:
-		return secondUpTo + (blocks-secondBytes)/4
-	default:
-		return fourthUpTo + (blocks-fourthBytes)/8
+	kept, end, shift := 0, 0, 0
+	for upTo := everyUpTo; shift < 3 && blocks > upTo; upTo, shift = 4*upTo, shift+1 {
+		kept, end = kept+(upTo-end)>>shift, upTo
 	}
+	return kept + (blocks-end)>>shift
 }
 
 // Bytes is how many canonical bytes the first n kept blocks cover.
@@ -86,13 +74,17 @@ func Bytes(n int) int { return Reach(n) * fleet.BlockBytes }
 // Keys names the kept blocks of a content within a scope. None is 0, which names no block.
 func Keys(to []uint64, scope uint64, c *fleet.Content) []uint64 {
 	to = to[:0]
-	for n := 1; n <= Kept(len(c.Blocks)); n++ {
-		k := (c.Blocks[Reach(n)-1] ^ scope) * 0x9e3779b97f4a7c15
+	upTo, shift := everyUpTo, 0
+	for end := 1; end <= len(c.Blocks); end += 1 << shift {
+		k := (c.Blocks[end-1] ^ scope) * 0x9e3779b97f4a7c15
 		k ^= k >> 32
 		if k == 0 {
 			k = 1
 		}
 		to = append(to, k)
+		if end == upTo && shift < 3 {
+			upTo, shift = 4*upTo, shift+1
+		}
 	}
 	return to
 }

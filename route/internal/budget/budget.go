@@ -17,10 +17,7 @@ type Config struct {
 	Floor int     // retries always allowed per minute
 }
 
-const (
-	slots = 12
-	slot  = 5 * time.Second
-)
+const slots = 12 // of a minute
 
 // Budget counts requests and their retries of the last minute, in slots of five seconds.
 type Budget struct {
@@ -105,6 +102,6 @@ func (b *Budget) advance(now time.Time) {
 	}
 }
 
-func number(t time.Time) int64 { return t.Unix() / int64(slot/time.Second) }
+func number(t time.Time) int64 { return t.Unix() / int64(time.Minute/time.Second/slots) }
 
 func index(n int64) int { return int((n%slots + slots) % slots) }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
@@ -165,34 +166,27 @@ func (r Reader) Several(slot int) bool {
 	return len(e.lines) > 1 || len(e.lines) == 1 && e.lines[0].answers > 0
 }
 
-// The answers by which it is known how long those for a path take, and how many times the longest of them another may.
-const (
-	answersKnown = 4
-	answersTimes = 16
-)
-
-// Late reports whether a request for a path, sent at a time, waits for longer than any answer explains, nothing has
-// come for the path for a while, and later work was begun or nothing has come from the endpoint either.
+// Late reports whether a request for a path, sent at a time, waits for longer than any answer explains (fit.Bound times
+// the longest of at least fit.Enough), nothing has come for the path for a while, and later work was begun or nothing
+// has come from the endpoint either.
 func (r Reader) Late(now time.Time, slot int, path string, sent time.Time, silent time.Duration) bool {
 	e := r.t.endpoints.Get(slot)
 	l := e.line(path)
-	if l == nil || l.answers < answersKnown || now.Sub(l.heard) < silent ||
-		now.Sub(sent) < silent+answersTimes*l.longest {
+	if l == nil || l.answers < fit.Enough || now.Sub(l.heard) < silent ||
+		now.Sub(sent) < silent+fit.Bound*l.longest {
 		return false
 	}
 	return e.begun.Sub(sent) >= silent || now.Sub(e.lastByteAt) >= silent &&
 		!slices.ContainsFunc(e.lines, func(l line) bool { return now.Sub(l.heard) < silent })
 }
 
-// heardMost is how long after its last byte a model still counts as in memory: the next request may wait for a load.
-const heardMost = mostLoading
-
 // Overtaken reports whether a turn of a model, sent at a time, has been left behind: nothing of its model has come for
-// a while, and the answer of another one, sent that much later, has begun. Engines begin in the order in which requests
-// come, so it does not wait for others.
+// a while, the answer of another one, sent that much later, has begun, and its last byte was not so long ago that the
+// request may wait for the model to be loaded. Engines begin in the order in which requests come, so it does not wait
+// for others.
 func (r Reader) Overtaken(now time.Time, slot int, model string, sent time.Time, silent time.Duration) bool {
 	e := r.t.endpoints.Get(slot)
 	l := e.line(model)
-	return l != nil && now.Sub(l.heard) >= silent && sent.Sub(l.heard) < heardMost &&
+	return l != nil && now.Sub(l.heard) >= silent && sent.Sub(l.heard) < mostLoading &&
 		e.begun.Sub(sent) >= silent
 }

@@ -72,14 +72,11 @@ type Sample struct {
 // Learn corrects the estimates by an engine's count. In short prompts the chat template is too large a part to learn
 // from.
 func (m *Model) Learn(s *Sample, promptTokens, outputTokens int) {
-	const (
-		leastBytes = 256
-	)
 	n := promptTokens - s.Exact
 	if n > 0 && s.Text != (fleet.Text{}) {
 		m.ratios.Learn(&s.Text, n)
 	}
-	if n > 0 && s.Bytes >= leastBytes {
+	if n > 0 && s.Bytes >= 2*fleet.BlockBytes {
 		m.counted++
 		sample := min(max(float64(n)/float64(s.Bytes), 0.02), 2)
 		m.tokensPerByte += float64(max(fit.Usual, 1/float64(m.counted+1)) * (sample - m.tokensPerByte))
