@@ -70,6 +70,18 @@ func TestAdmission(t *testing.T) {
 				with.OutputPerS, with.HitRate, with.Ended, without.OutputPerS, without.HitRate, without.Ended)
 		}
 	}
+	// each takes the place of one of a lower priority, and not of its own
+	mixed := play(50, true, func(r *drive.Replay) {
+		r.Asked = func(i int, q *fleet.Request) {
+			if r.Trace.Turns[i].Session%5 == 0 {
+				q.QueueClass.Priority = fleet.PriorityLow
+			}
+		}
+	})
+	if mixed.OutputPerS < 3*without.OutputPerS || mixed.HitRate < 0.85 {
+		t.Errorf("a fifth of low priority: %v tokens/s, %v found; without admission %v, %v",
+			mixed.OutputPerS, mixed.HitRate, without.OutputPerS, without.HitRate)
+	}
 }
 
 // TestAdmissionHurtsNobody: where turns are held, or would be by a rule that takes every session for one that comes

@@ -91,7 +91,8 @@ type endpoint struct {
 
 	tokens      int64    // of its members, without what they share with others
 	needed      int64    // of these, those of conversations expected back
-	ranks       [3]int64 // of the tokens, those of members of each priority, the lowest first
+	ranks       [3]int64 // of the needed, those of members of each priority, the lowest first
+	idleRanks   [3]int64 // of these, those of idle members
 	contents    contents
 	reserved    int64   // tokens of held turns that were admitted and are not placed yet
 	memberCount int     // members
@@ -220,6 +221,7 @@ func (t *Table) addIdle(now time.Time, m *member) {
 	r := e.idleRing()
 	m.prev, m.next = r.prev, r
 	m.prev.next, r.prev = m, m
+	e.idleRanks[m.rank] += m.needed
 	e.idleCount++
 }
 
@@ -230,7 +232,9 @@ func (t *Table) removeIdle(m *member) {
 	}
 	m.prev.next, m.next.prev = m.next, m.prev
 	m.prev, m.next = nil, nil
-	t.endpoints.Get(m.slot).idleCount--
+	e := t.endpoints.Get(m.slot)
+	e.idleRanks[m.rank] -= m.needed
+	e.idleCount--
 }
 
 // uncount takes a member off its endpoint's accounts.
@@ -239,7 +243,7 @@ func (t *Table) uncount(m *member) {
 	e := t.endpoints.Get(m.slot)
 	e.tokens -= m.tokens
 	e.needed -= m.needed
-	e.ranks[m.rank] -= m.tokens
+	e.ranks[m.rank] -= m.needed
 	t.takes(m.tenant, -m.tokens)
 	e.memberCount--
 }
@@ -251,7 +255,7 @@ func (t *Table) count(m *member) {
 	e.tokens += m.tokens
 	m.needed = m.tokens
 	e.needed += m.needed
-	e.ranks[m.rank] += m.tokens
+	e.ranks[m.rank] += m.needed
 	t.takes(m.tenant, m.tokens)
 	e.memberCount++
 }
@@ -263,10 +267,9 @@ func (t *Table) shares(m *member, tokens int64) {
 	less, needed := m.tokens-left, min(m.needed, left)
 	e := t.endpoints.Get(m.slot)
 	e.tokens -= less
-	e.needed -= m.needed - needed
-	e.ranks[m.rank] -= less
+	e.need(m, needed)
 	t.takes(m.tenant, -less)
-	m.tokens, m.needed = left, needed
+	m.tokens = left
 }
 
 // dropMember ends a membership; the caller deletes it from the map.
@@ -307,19 +310,26 @@ func (t *Table) expireIdle(now time.Time, e *endpoint) {
 }
 
 // evictIdle ends the memberships of those idle longest while the members do not fit: their cache is evicted next, as
-// far as room is needed.
+// far as room is needed. None ends for what running turns of lower priorities take, which make room when they end.
 func (t *Table) evictIdle(now time.Time, slot int, e *endpoint) {
 	for n := e.idleCount; n > 0 && e.filled() > e.room; n-- {
-		t.expireUnlessActive(now, t.nextOut(e))
+		m := t.nextOut(e)
+		if e.filled()-(lower(&e.ranks, m.rank)-lower(&e.idleRanks, m.rank)) <= e.room {
+			break
+		}
+		t.expireUnlessActive(now, m)
 	}
 	t.lapsed.trim(slot, e)
 }
 
-// nextOut is the idle member that makes room first: of the bound.Few idle longest one of the lowest priority, and of
-// these one whose tenant takes more than its share.
+// nextOut is the idle member that makes room first: the one idle longest if it hardly comes back. Otherwise of the
+// bound.Few idle longest one of the lowest priority, and of these one whose tenant takes more than its share.
 func (t *Table) nextOut(e *endpoint) *member {
 	best := e.idleRing().next
-	if e.lowerThan(best.rank) == 0 && (t.level == 0 || t.takesTooMuch(best.tenant)) {
+	if best.needed < best.tokens/2 {
+		return best
+	}
+	if lower(&e.idleRanks, best.rank) == 0 && (t.level == 0 || t.takesTooMuch(best.tenant)) {
 		return best
 	}
 	for m, n := best, 0; n < bound.Few && m != e.idle; m, n = m.next, n+1 {
@@ -397,11 +407,22 @@ func (e *endpoint) expect(now time.Time, of Engines) {
 		if idle := now.Sub(m.since).Truncate(agesEvery); idle != looked {
 			looked, share = idle, min(1, of.Back(idle, e.keepIdle)/all)
 		}
-		e.needed -= m.needed
-		if m.needed = m.tokens; !m.familyActive() {
-			m.needed = int64(float64(share * float64(m.tokens)))
+		needed := m.tokens
+		if !m.familyActive() {
+			needed = int64(float64(share * float64(m.tokens)))
 		}
-		e.needed += m.needed
+		e.need(m, needed)
+	}
+}
+
+// need changes what is needed of a member's tokens.
+func (e *endpoint) need(m *member, tokens int64) {
+	by := tokens - m.needed
+	m.needed = tokens
+	e.needed += by
+	e.ranks[m.rank] += by
+	if m.next != nil {
+		e.idleRanks[m.rank] += by
 	}
 }
 

@@ -45,11 +45,15 @@ func (t *Table) Fault() string {
 					m.needed, m.tokens, m.running)
 			}
 			sum.tokens, sum.needed, sum.ranks[m.rank] = sum.tokens+m.tokens, sum.needed+m.needed,
-				sum.ranks[m.rank]+m.tokens
+				sum.ranks[m.rank]+m.needed
+			if m.next != nil {
+				sum.idleRanks[m.rank] += m.needed
+			}
 		}
-		if e.tokens != sum.tokens || e.needed != sum.needed || e.ranks != sum.ranks {
-			return fmt.Sprintf("%d tokens, %d needed, of priorities %v are counted; members have %d, %d, %v",
-				e.tokens, e.needed, e.ranks, sum.tokens, sum.needed, sum.ranks)
+		if e.tokens != sum.tokens || e.needed != sum.needed || e.ranks != sum.ranks || e.idleRanks != sum.idleRanks {
+			return fmt.Sprintf(
+				"%d tokens, %d needed, of priorities %v, idle %v are counted; members have %d, %d, %v, %v",
+				e.tokens, e.needed, e.ranks, e.idleRanks, sum.tokens, sum.needed, sum.ranks, sum.idleRanks)
 		}
 	}
 	for _, x := range t.tenants {

@@ -124,15 +124,16 @@ func (t *Table) takesTooMuch(x *tenant) bool { return t.level > 0 && x.takes() >
 // rankOf is the place of a priority among them, from 0.
 func rankOf(p fleet.Priority) int { return max(0, min(int(p-fleet.PriorityLow), 2)) }
 
-// makesRoom reports whether an endpoint's members of lower priorities are enough to make room for so many tokens.
+// makesRoom reports whether an endpoint's members of lower priorities are enough to make room for so many tokens, those
+// whose turns run when they end.
 func (e *endpoint) makesRoom(p fleet.Priority, tokens int64) bool {
-	lower := e.lowerThan(rankOf(p))
-	return lower > 0 && lower >= tokens
+	by := lower(&e.ranks, rankOf(p))
+	return by > 0 && tokens <= e.free()+by
 }
 
-// lowerThan is what members of lower ranks take.
-func (e *endpoint) lowerThan(rank int) (tokens int64) {
-	for _, x := range e.ranks[:rank] {
+// lower is what lower ranks have.
+func lower(ranks *[3]int64, rank int) (tokens int64) {
+	for _, x := range ranks[:rank] {
 		tokens += x
 	}
 	return tokens
