@@ -134,7 +134,19 @@ func readModels(a Answer, r *fleet.Report) error {
 			models = addModel(models, fleet.Model{ID: alias, Parent: m.Parent, ContextTokens: context})
 		}
 	}
+	if err := named(a, len(list.Data), models); err != nil {
+		return err
+	}
 	r.Models = models
+	return nil
+}
+
+// named refuses a list of which no entry has a name that can be read: taken for an empty one, it would end the engine's
+// models, and with them its traffic.
+func named(a Answer, entries int, models []fleet.Model) error {
+	if entries > 0 && len(models) == 0 {
+		return fmt.Errorf("engine: GET %s: a list of models without names", a.Path)
+	}
 	return nil
 }
 

@@ -533,6 +533,8 @@ func TestUselessAnswers(t *testing.T) {
 		for _, ask := range append(d.Asks(), d.LoadAsks()...) {
 			for _, body := range []string{
 				"", "null", "[]", "{}", "[1]", "<html>", `{"data":`, strings.Repeat("[", 20000),
+				`{"data":[{"id":5}],"models":[{"name":5}]}`, `{"data":["m"],"models":["m"]}`,
+				`{"data":[{"id":""}],"models":[{}]}`, `{"data":[null],"models":[null]}`,
 			} {
 				for _, status := range []int{200, 401, 500} {
 					want := fleet.Report{

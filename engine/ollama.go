@@ -82,5 +82,5 @@ func namedModels(a Answer) ([]fleet.Model, error) {
 			models = addModel(models, fleet.Model{ID: short})
 		}
 	}
-	return models, nil
+	return models, named(a, len(tags.Models), models)
 }
