@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
 // A queue may have thousands of jobs, and each decision and each job that is sent reads it. So the jobs of each tenant
@@ -167,7 +168,7 @@ type ordered struct {
 	chunks    []chunk
 }
 
-// chunk is up to mostInChunk jobs that follow each other, at least one.
+// chunk is up to twice bound.Few jobs that follow each other, at least one.
 type chunk struct {
 	jobs             []queuedJob
 	prefill, weighed int64
@@ -175,8 +176,6 @@ type chunk struct {
 	low, high        fleet.Priority // as asked for
 	oldest, newest   time.Time      // opened
 }
-
-const mostInChunk = 128
 
 // reaches reports whether a job comes at or before another.
 func (o *ordered) reaches(q, other *queuedJob) bool {
@@ -208,9 +207,9 @@ func (o *ordered) add(q *queuedJob) {
 	}
 	c := &o.chunks[i]
 	c.jobs = slices.Insert(c.jobs, k, *q)
-	if len(c.jobs) > mostInChunk {
-		right := chunk{jobs: slices.Clone(c.jobs[mostInChunk/2:])}
-		c.jobs = slices.Delete(c.jobs, mostInChunk/2, len(c.jobs))
+	if len(c.jobs) > 2*bound.Few {
+		right := chunk{jobs: slices.Clone(c.jobs[bound.Few:])}
+		c.jobs = slices.Delete(c.jobs, bound.Few, len(c.jobs))
 		right.sum()
 		o.chunks = slices.Insert(o.chunks, i+1, right)
 	}
@@ -221,7 +220,7 @@ func (o *ordered) remove(q *queuedJob) {
 	i, k := o.find(q)
 	c := &o.chunks[i]
 	c.jobs = slices.Delete(c.jobs, k, k+1)
-	if i+1 < len(o.chunks) && len(c.jobs)+len(o.chunks[i+1].jobs) <= mostInChunk/2 {
+	if i+1 < len(o.chunks) && len(c.jobs)+len(o.chunks[i+1].jobs) <= bound.Few {
 		c.jobs = append(c.jobs, o.chunks[i+1].jobs...)
 		o.chunks = slices.Delete(o.chunks, i+1, i+2)
 	}

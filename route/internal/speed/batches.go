@@ -26,9 +26,6 @@ type batch struct {
 // Engines report cached tokens at the end of an answer, which may take minutes. Until then a prompt counts as a
 // provisional sample from its first byte on, with the predicted uncached tokens; the usage replaces it.
 
-// mostEarly bounds each of the sums of one batch: those of maxBatches batches are added up in 64 bits.
-const mostEarly = math.MaxInt64 / maxBatches
-
 // computed adds a stream whose first byte came, and returns the batches that it changed. The first bytes of other
 // routers' streams are heard of late, so it may come before others that are known; one from before all that are kept
 // changes nothing.
@@ -130,9 +127,9 @@ func (s *prefill) guess(b *batch, perToken, fixed float64) {
 	}
 	y = max(y-start, y/16)
 	weight := float64(float64(float64(b.open)/x) * bounded(x))
+	most := float64(math.MaxInt64 / maxBatches) // those of maxBatches batches are added up in 64 bits
 	b.counts = fit.IntSums{
-		XX: int64(min(float64(weight*float64(x*x)), mostEarly)),
-		XY: int64(min(float64(weight*float64(x*y))*1000, mostEarly)),
+		XX: int64(min(float64(weight*float64(x*x)), most)), XY: int64(min(float64(weight*float64(x*y))*1000, most)),
 	}
 	s.early.Add(b.counts)
 }

@@ -33,8 +33,6 @@ type prefill struct {
 const (
 	firstPerToken = 0.1  // default ms per token (10,000 tokens/s) before any sample in the fleet
 	priorTokens   = 512  // tokens of a sample that weighs as much as the initial assumption
-	priorAnswer   = 4    // the same for the time per output token
-	fixedStep     = 0.08 // largest relative change of fixed by one sample
 	fixedQuantile = 0.35 // share of samples above fixed: those with an unseen wait
 	// lower bound of the fixed times of prompts and transfers, and of a token of an answer
 	leastMs     = 0.1
@@ -170,7 +168,7 @@ func (s *prefill) take(f *FleetPrefill, x, rest, y, weight float64, fresh bool, 
 		s.line.AA, s.line.AY = fit.Sum(s.prior), fit.Sum(s.prior*s.assumed)
 	}
 	if rest > 0 && s.line.BB == 0 {
-		s.line.BB, s.line.BY = priorAnswer*priorAnswer, FirstPace*priorAnswer*priorAnswer
+		s.line.BB, s.line.BY = fit.Enough*fit.Enough, FirstPace*fit.Enough*fit.Enough
 	}
 	start := 0.0
 	if fresh {
@@ -195,8 +193,8 @@ func (s *prefill) take(f *FleetPrefill, x, rest, y, weight float64, fresh bool, 
 	}
 	if fresh {
 		unexplained := y - float64(x*s.perToken) - float64(rest*s.perStep)
-		s.fixed.Add(fixedQuantile, float64(fixedStep*weight), leastMs, unexplained)
-		f.Fixed.Add(fixedQuantile, float64(fixedStep*weight), leastMs, unexplained)
+		s.fixed.Add(fixedQuantile, float64(2*fit.Usual*weight), leastMs, unexplained)
+		f.Fixed.Add(fixedQuantile, float64(2*fit.Usual*weight), leastMs, unexplained)
 	}
 }
 

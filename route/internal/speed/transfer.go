@@ -20,10 +20,10 @@ type transfer struct {
 }
 
 const (
-	// Defaults: 128 kB of KV cache per token (8B model, grouped-query attention, 16 bits) over 50 Gbit/s, a few round
-	// trips and a decode step.
+	// Defaults: 128 kB of KV cache per token (8B model, grouped-query attention, 16 bits) over 50 Gbit/s, and besides a
+	// few round trips and a decode step, together as long as two of these
 	firstMovePerToken = 0.02
-	firstMoveFixed    = 20.0
+	firstMoveFixed    = 2 * FirstPace
 	leastMovePerToken = 1e-5 // ms
 	forgetMoves       = time.Minute
 )
@@ -92,9 +92,9 @@ func (t *transfer) learn(x, y, w float64, assumed backlog.Transfer) {
 		most = float64(fit.Outlier / 2 * expected)
 	}
 	y = min(y, most)
-	rate := fixedStep
+	rate := 2 * fit.Usual
 	if n <= 32 { // the default may be far off
-		rate = fixedStep + 0.5/float64(n)
+		rate += 0.5 / float64(n)
 	}
 	t.fixed.Add(fixedQuantile, rate, leastMs, y-float64(x*t.perToken))
 	// Prompts of one length cannot separate perToken from fixed, so the prior holds until lengths differ.
