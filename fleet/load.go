@@ -1,5 +1,7 @@
 package fleet
 
+import "time"
+
 // Load is the router's own account of one endpoint's outstanding work.
 type Load struct {
 	Requests      int   // outstanding requests
@@ -42,3 +44,6 @@ type TenantUse struct {
 	Tokens   float64 // the same, of prompts and answers
 	Open     int     // requests that are under way
 }
+
+// Ms is a duration in milliseconds, to the microsecond: the unit of all times that the core reckons with.
+func Ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -239,9 +239,6 @@ const (
 	DefaultPatience = backlog.DefaultPatience
 )
 
-// ms converts a duration to milliseconds, to the microsecond.
-func ms(d time.Duration) float64 { return backlog.Ms(d) }
-
 // When is a rule for which requests are split, see package split.
 type When = split.When
 

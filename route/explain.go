@@ -175,5 +175,5 @@ func (e *Ended) Regret() (regret float64, ok bool) {
 	if e.Decision.Leg == fleet.LegDecode { // whose candidates' terms exclude prefill
 		best += max(0, e.Decision.TTFTMs-e.Candidates[0].Terms.TTFT())
 	}
-	return max(0, ms(took)-best), true
+	return max(0, fleet.Ms(took)-best), true
 }

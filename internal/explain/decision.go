@@ -183,8 +183,8 @@ func (d *record) view() Decision {
 		Status: d.status, Code: d.code, Limit: d.limit, Tenant: d.get(d.tenant), Client: d.get(d.client),
 		Eligible: d.eligible, Candidates: []Candidate{},
 		Predicted: Predicted{PromptTokens: d.prompt, CachedTokens: d.cached}, Observed: Observed{
-			QueuedMs: round(ms(d.queued)), HeldMs: round(ms(d.held)), AtLimit: d.atLimit, Greedy: d.greedy,
-			DurationMs: round(ms(d.end.Sub(d.routed))),
+			QueuedMs: round(fleet.Ms(d.queued)), HeldMs: round(fleet.Ms(d.held)), AtLimit: d.atLimit, Greedy: d.greedy,
+			DurationMs: round(fleet.Ms(d.end.Sub(d.routed))),
 		},
 	}
 	if d.leg != fleet.LegUnsplit {

@@ -97,7 +97,7 @@ func (d *record) ended(e *route.Entry, hash bool) {
 	d.outcome, d.usage, d.miss = x.Outcome, x.Usage, x.Miss
 	d.observed, d.regret = -1, -1
 	if took, ok := x.TTFT(); ok {
-		d.observed = ms(took)
+		d.observed = fleet.Ms(took)
 	}
 	if regret, ok := x.Regret(); ok {
 		d.regret = regret
@@ -143,5 +143,3 @@ func (d *record) copy(from *record) {
 	*d = *from
 	d.text, d.candidates, d.costs = text, candidates, costs
 }
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

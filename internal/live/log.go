@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
@@ -68,7 +67,7 @@ func logServed(log *slog.Logger, s *Served) {
 		slog.String("model", d.Model), slog.String("endpoint", d.Endpoint.Name),
 		slog.String("reason", string(d.Reason)), slog.Bool("first_turn", d.FirstTurn), slog.Bool("new_id", d.NewID),
 		slog.Int("attempts", s.Attempts), slog.Bool("stream", s.Stream),
-		slog.Float64("duration_ms", ms(s.Ended.Sub(s.Started))),
+		slog.Float64("duration_ms", fleet.Ms(s.Ended.Sub(s.Started))),
 		slog.Int64("bytes_in", s.BytesIn), slog.Int64("bytes_out", s.BytesOut),
 	}
 	if d.Why != "" {
@@ -78,7 +77,7 @@ func logServed(log *slog.Logger, s *Served) {
 		attrs = append(attrs, slog.String("prefill", s.Prefill.Endpoint.Name))
 	}
 	if first, ok := s.FirstToken(); ok {
-		attrs = append(attrs, slog.Float64("ttft_ms", ms(first)))
+		attrs = append(attrs, slog.Float64("ttft_ms", fleet.Ms(first)))
 	}
 	if u := s.Usage; u.PromptTokens > 0 {
 		attrs = append(attrs, slog.Int("prompt_tokens", u.PromptTokens), slog.Int("output_tokens", u.OutputTokens),
@@ -98,8 +97,6 @@ func logServed(log *slog.Logger, s *Served) {
 	}
 	log.LogAttrs(context.Background(), level, "request", attrs...)
 }
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // predictedCached is what was expected to be cached where the prompt was computed.
 func predictedCached(s *Served) int {

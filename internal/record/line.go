@@ -113,7 +113,4 @@ func (h *hasher) blocks(to []byte, scope string, chain []uint64, which []int) []
 	return to
 }
 
-// ms converts to milliseconds, with microsecond precision.
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
 const blockBytes = fleet.BlockBytes

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/sim/trace"
 )
@@ -199,7 +200,7 @@ func (w *writer) write(it *item) error {
 	}
 	if it.engine != nil {
 		l := *it.engine
-		l.At = max(0, ms(it.at.Sub(w.began)))
+		l.At = max(0, fleet.Ms(it.at.Sub(w.began)))
 		if i := slices.IndexFunc(w.engines, func(o engineLine) bool { return o.Engine == l.Engine }); i >= 0 {
 			w.engines[i] = l
 		} else {
@@ -210,12 +211,12 @@ func (w *writer) write(it *item) error {
 	w.number++
 	l := &it.line
 	l.Number = w.number
-	l.At, l.Took, l.Outcome = ms(it.at.Sub(w.began)), ms(it.end.Sub(it.at)), it.outcome
+	l.At, l.Took, l.Outcome = fleet.Ms(it.at.Sub(w.began)), fleet.Ms(it.end.Sub(it.at)), it.outcome
 	if it.sent.After(it.at) {
-		l.Sent = ms(it.sent.Sub(it.at))
+		l.Sent = fleet.Ms(it.sent.Sub(it.at))
 	}
 	if !it.first.IsZero() {
-		ttft := ms(it.first.Sub(it.at))
+		ttft := fleet.Ms(it.first.Sub(it.at))
 		l.TTFT = &ttft
 	}
 	l.Tenant = w.hash.name('t', it.tenant)

@@ -65,14 +65,14 @@ type leastTTFT struct {
 	shares []float64 // scratch of spread
 }
 
-// firstTurnCount is a decayed count of the first turns placed at an endpoint, see remembered.
+// firstTurnCount is a decayed count of the first turns placed at an endpoint: with each first turn all forget fit.Slow,
+// over the number of endpoints.
 type firstTurnCount struct {
 	count float64
 	seen  uint64 // value of picks when it was last a candidate
 }
 
 const (
-	remembered  = 100  // memory of the count, in first turns per endpoint
 	freeShare   = 8    // outstanding requests allowed beyond the fair share, because of chance
 	evenness    = 14   // one first turn in this many above the fewest costs a turn's mean time
 	leastSpread = 0.03 // least share of the penalty, however few later turns follow: weights apply to those too
@@ -360,7 +360,7 @@ func (p *leastTTFT) dropLeft() {
 func (p *leastTTFT) addFirstTurn(slot int, key uint64) {
 	p.total = 1
 	p.firstTurns.Each(func(g *firstTurnCount) {
-		g.count -= g.count / float64(remembered*max(1, p.endpoints))
+		g.count -= g.count / float64(1/fit.Slow*max(1, p.endpoints))
 		p.total += g.count
 	})
 	p.firstTurns.At(slot, key).count++

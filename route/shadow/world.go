@@ -168,7 +168,7 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 // expect is how long a request waits at an endpoint in this world. What the world does not model is as in the row.
 func (at *place) expect(v *pick.View, c *pick.Candidate) pick.Wait {
 	w := c.Wait
-	w.WaitMs, w.Occupancy = max(0, arrivals.Ms(at.until.Sub(v.Now))), 0
+	w.WaitMs, w.Occupancy = max(0, fleet.Ms(at.until.Sub(v.Now))), 0
 	if n := c.Places; n > 0 {
 		if at.load.Requests >= n {
 			answerMs := float64(float64(v.OutputTokens) * perAnswer(c))

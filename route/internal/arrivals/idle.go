@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 const (
@@ -234,7 +235,7 @@ func (r *Idles) expected(now, own uint32, ticks float64, s *Returns) float64 {
 // PerMs is the expected rate of returns while a request waits and is computed, without its own conversation.
 func (r *Idles) PerMs(now, own uint32, takesMs float64, s *Returns) float64 {
 	takes := max(1, takesMs)
-	return max(0, r.expected(now, own, takes/Ms(tick), s)) / takes
+	return max(0, r.expected(now, own, takes/fleet.Ms(tick), s)) / takes
 }
 
 // Clock counts ticks from 1, starting with the first call of Tick. It never goes back.
@@ -284,7 +285,7 @@ func (s *Returns) worthKeeping(whole float64, soFar time.Duration) time.Duration
 		from, width := spanOf(k)
 		end := left * (1 - s.seen(k))
 		area += float64((left + end) / 2 * float64(width))
-		if net := 1 - end - float64(area*Ms(tick))/whole; net > best {
+		if net := 1 - end - float64(area*fleet.Ms(tick))/whole; net > best {
 			best, until = net, from+width
 		}
 		left = end

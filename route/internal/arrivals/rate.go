@@ -1,6 +1,10 @@
 package arrivals
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+)
 
 const (
 	utilisationWindow = time.Minute
@@ -43,7 +47,7 @@ func (t *Turns) PerMs(now time.Time) float64 {
 	if t.count == 0 {
 		return 0
 	}
-	return float64(t.count*turnsKept(now.Sub(t.at))) * 0.6931471805599453 / Ms(turnWindow)
+	return float64(t.count*turnsKept(now.Sub(t.at))) * 0.6931471805599453 / fleet.Ms(turnWindow)
 }
 
 // Watched is the filled fraction of the window since the first turn, 0 to 1; 0 before it.
@@ -79,5 +83,5 @@ func (u *Utilisation) Share(now time.Time) float64 {
 	if u.ms == 0 { // an idle endpoint, of which there may be many
 		return 0
 	}
-	return min(1, left(u.ms, now.Sub(u.at), utilisationWindow)/Ms(utilisationWindow))
+	return min(1, left(u.ms, now.Sub(u.at), utilisationWindow)/fleet.Ms(utilisationWindow))
 }

@@ -3,6 +3,8 @@ package arrivals
 import (
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // TestRate: evenly spaced turns give their rate, up to 1.4 times (see PerMs), over the whole window once it is filled,
@@ -19,7 +21,7 @@ func TestRate(t *testing.T) {
 		for ; now.Before(start.Add(until)); now = now.Add(each) {
 			s.Add(now)
 		}
-		want := 1 / Ms(each)
+		want := 1 / fleet.Ms(each)
 		if got := s.PerMs(now) / s.Watched(now); got < want || got > 1.4*want {
 			t.Errorf("after %v: %.4f turns a ms, want %.4f to %.4f", until, got, want, 1.4*want)
 		}

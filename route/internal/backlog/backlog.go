@@ -142,14 +142,11 @@ func (e *endpoint) decoding(sent int) int {
 // prompt.
 func (e *endpoint) prompting(now time.Time) float64 {
 	if e.prompts.streams > 0 {
-		e.promptMs += Ms(now.Sub(e.promptedAt))
+		e.promptMs += fleet.Ms(now.Sub(e.promptedAt))
 	}
 	e.promptedAt = now
 	return e.promptMs
 }
-
-// Ms is a duration in milliseconds, to the microsecond.
-func Ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // duration converts ms, to the nanosecond.
 func duration(ms float64) time.Duration { return time.Duration(ms * 1e6) }

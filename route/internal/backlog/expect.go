@@ -120,7 +120,7 @@ func (t *Table) wait(
 ) float64 {
 	p, left := &e.prompts, 0.0
 	if tokens := e.load.PrefillTokens - e.queue.tokens; tokens > 0 {
-		switch due := Ms(p.until.Sub(now)); {
+		switch due := fleet.Ms(p.until.Sub(now)); {
 		case due >= 0:
 			left = min(due, float64(float64(tokens)*perToken))
 		// late: what is late by t may take as long as t again

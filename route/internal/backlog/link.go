@@ -3,6 +3,8 @@ package backlog
 import (
 	"slices"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // link models the transfers to one decoder that share its bandwidth: each gets an equal part, as TCP and the queue
@@ -14,7 +16,7 @@ type link struct {
 
 // advanceLink accounts for the time since the last call. Call it before a transfer begins or ends.
 func (t *Table) advanceLink(now time.Time, e *endpoint, slot int, rates Rates) {
-	if Ms(now.Sub(e.link.at)) <= 0 {
+	if fleet.Ms(now.Sub(e.link.at)) <= 0 {
 		return
 	}
 	each, area := 0.0, 0.0
@@ -33,7 +35,7 @@ func (t *Table) advanceLink(now time.Time, e *endpoint, slot int, rates Rates) {
 // linkProgress is how many tokens of each transfer the link has carried since link.at, and the number of running
 // transfers integrated over ms. It changes nothing.
 func (t *Table) linkProgress(now time.Time, e *endpoint, perToken float64) (each, area float64) {
-	for dt := Ms(now.Sub(e.link.at)); dt > 0; {
+	for dt := fleet.Ms(now.Sub(e.link.at)); dt > 0; {
 		n, next := 0, -1.0 // running transfers, and the tokens left of the first that may end within dt
 		for _, k := range e.pendingTransfers {
 			j := t.jobs.Get(int(k))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
@@ -80,7 +81,7 @@ func (e *endpoint) push(now time.Time, n uint32, j *Job) (took float64) {
 	if p.until.Before(now) {
 		p.until = now
 	}
-	p.addPrompt(now, n, j, Ms(p.until.Sub(now)))
+	p.addPrompt(now, n, j, fleet.Ms(p.until.Sub(now)))
 	p.until = p.until.Add(duration(took))
 	if j.Stream {
 		if p.streams == 0 {
@@ -200,7 +201,7 @@ func (t *Table) removeNonStreaming(now time.Time, e *endpoint, n uint32, j *Job,
 		p.until = most
 	}
 	if j.computed {
-		behind, left := float64(w.queued-j.End), max(0, Ms(p.until.Sub(now)))
+		behind, left := float64(w.queued-j.End), max(0, fleet.Ms(p.until.Sub(now)))
 		j.TokensAfter = max(0, behind-float64(left/max(perToken, LeastMsPerToken)))
 	}
 }
@@ -214,7 +215,7 @@ func (t *Table) lateNonStreaming(p *prompts, now time.Time, perToken float64, ra
 	}
 	j := t.jobs.Get(int(w.open[0]))
 	return min(
-		Ms(now.Sub(j.ready))-float64(fit.Outlier*float64(j.decode)*rates.MsPerAnswer(j.Slot)),
+		fleet.Ms(now.Sub(j.ready))-float64(fit.Outlier*float64(j.decode)*rates.MsPerAnswer(j.Slot)),
 		float64(float64(fit.Outlier*w.tokens)*perToken),
 	)
 }

@@ -110,8 +110,8 @@ func (t *Table) saturated(now time.Time, e *endpoint, slot int, rates Rates) boo
 	}
 	p, perToken := &e.prompts, rates.MsPerToken(slot)
 	sure := float64(float64(p.streamTokens) * perToken)
-	left := min(max(sure, Ms(p.until.Sub(now))), float64(float64(p.streamTokens+p.nonStreaming.tokens)*perToken))
-	return left > max(Ms(t.cfg.Queue.Ahead), float64(stepLeast*perToken))
+	left := min(max(sure, fleet.Ms(p.until.Sub(now))), float64(float64(p.streamTokens+p.nonStreaming.tokens)*perToken))
+	return left > max(fleet.Ms(t.cfg.Queue.Ahead), float64(stepLeast*perToken))
 }
 
 // full reports whether the requests at an engine take all its places or memory, as far as these are known, or are as
@@ -259,7 +259,7 @@ func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint3
 		return 0, false
 	}
 	took := float64(float64(first.Prefill) * rates.MsPerToken(slot))
-	if took > Ms(t.cfg.Queue.Ahead) && now.Sub(e.queue.sentAt) < onItsWay &&
+	if took > fleet.Ms(t.cfg.Queue.Ahead) && now.Sub(e.queue.sentAt) < onItsWay &&
 		e.prompts.streams+len(e.prompts.nonStreaming.open) > 0 {
 		return 0, false // those before a long prompt must not arrive after it
 	}

@@ -102,7 +102,7 @@ func TestShareAgainstModel(t *testing.T) {
 				up := int(s.now.Sub(j.Opened) / (30 * time.Second))
 				return max(int(j.QueueClass.Priority), min(int(high), int(j.QueueClass.Priority)+min(2, up)))
 			}
-			key := func(j *Job) float64 { return float64(j.Prefill) - Ms(s.now.Sub(j.Opened))/5 }
+			key := func(j *Job) float64 { return float64(j.Prefill) - fleet.Ms(s.now.Sub(j.Opened))/5 }
 			for k, i := range m.waiting {
 				if best < 0 {
 					best = k

@@ -8,6 +8,7 @@
 package shortlist
 
 import (
+	"math"
 	"slices"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -162,18 +163,15 @@ func (b *best) offer(member int32, figure float64, place uint64) {
 	}
 }
 
-// largest bounds figures, and finest makes requests at an endpoint's share of the traffic whole numbers.
-const (
-	largest = 1 << 31
-	finest  = 1 << 10
-)
+// finest makes requests at an endpoint's share of the traffic whole numbers.
+const finest = 1 << 10
 
 // Begin considers the members of a pool, which have these slots. Members that are not known to be fit are in
 // l.Unverified after it.
 func (r Reader) Begin(l *List, slots slot.List, req Request) {
 	l.Unverified, l.Rows = l.Unverified[:0], l.Rows[:0]
 	l.seats, l.slots, l.req, l.hash = r.t.seats, slots, req, blocks.Scramble(req.Hash)
-	l.soon.n, l.soon.over, l.idle.n, l.idle.over = 0, largest, 0, largest
+	l.soon.n, l.soon.over, l.idle.n, l.idle.over = 0, math.MaxInt32, 0, math.MaxInt32
 	l.count, l.sum = 0, sums{}
 	if len(req.Not) > 0 {
 		for i := range slots.Len() {

@@ -113,7 +113,7 @@ func (s *prefill) batchOf(first time.Time) *batch {
 // guess makes a batch a provisional sample with the predicted tokens, clamped as in prefill.take.
 func (s *prefill) guess(b *batch, perToken, fixed float64) {
 	s.takeOff(b)
-	x, y, start := float64(b.tokens), ms(b.end.Sub(b.begin)), 0.0
+	x, y, start := float64(b.tokens), fleet.Ms(b.end.Sub(b.begin)), 0.0
 	if b.waited || b.open <= 0 || y < float64(x*backlog.LeastMsPerToken) || s.mayFetch(int(b.cached), x) {
 		return
 	}

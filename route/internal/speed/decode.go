@@ -51,7 +51,7 @@ func (t *Table) decodePaceOf(e *endpoint, others int) (token, perOther float64) 
 
 // learnDecodePace learns from a finished answer, without the time of the prompts computed meanwhile.
 func (t *Table) learnDecodePace(now time.Time, j *backlog.Job, u *fleet.Usage) {
-	took := ms(now.Sub(j.First))
+	took := fleet.Ms(now.Sub(j.First))
 	if !j.DecodeTimed || j.PromptMs > float64(mostPrompts*took) {
 		return
 	}

@@ -36,7 +36,7 @@ const (
 // learn adds a prompt's time since the engine received it. A prompt that may have waited for a place, or is computed
 // elsewhere, is no sample.
 func (a *order) learn(j *backlog.Job, own, fixed float64) {
-	y := ms(j.First.Sub(j.Sent)) - fixed
+	y := fleet.Ms(j.First.Sub(j.Sent)) - fixed
 	if j.WaitedForPlace || j.Leg == fleet.LegDecode || y <= 0 || !j.SoonKnown {
 		return
 	}

@@ -44,8 +44,6 @@ const (
 	stepTokens = 8192
 )
 
-func ms(d time.Duration) float64 { return backlog.Ms(d) }
-
 // speedOf is an endpoint's speed, learnt or default, with its provisional samples.
 func (t *Table) speedOf(s *prefill) (perToken, fixed float64) {
 	perToken, fixed = t.settled(s)
@@ -100,14 +98,14 @@ func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
 	rest := float64(max(u.OutputTokens-1, 0))
 	if j.Stream {
 		if rest > 0 {
-			s.answered(&t.fleet, rest, max(0, ms(now.Sub(j.First))))
+			s.answered(&t.fleet, rest, max(0, fleet.Ms(now.Sub(j.First))))
 		}
 		if j.CachedTokens > 0 {
 			e.order.learn(j, own, fixed)
 		}
 		if b := s.batchOf(j.First); b != nil && !b.waited && j.Leg != fleet.LegDecode {
 			far := float64(min(j.FarTokens, cached))
-			others, took := max(0, float64(b.tokens-j.Prefill)), ms(b.end.Sub(b.begin))
+			others, took := max(0, float64(b.tokens-j.Prefill)), fleet.Ms(b.end.Sub(b.begin))
 			switch {
 			case far > own+others:
 				s.fetched(far, own+others, took, b.fresh)
@@ -146,7 +144,7 @@ func (s *prefill) learnWhole(f *FleetPrefill, j *backlog.Job, own, rest, perToke
 	if j.WaitedForPlace { // how long it waited for a place is unknown
 		return
 	}
-	took := ms(j.First.Sub(j.Sent))
+	took := fleet.Ms(j.First.Sub(j.Sent))
 	if j.WasIdle && j.TokensAfter == 0 {
 		s.take(f, own, rest, took, 1, true, perToken, fixed)
 	} else if computed, all := took-fixed-float64(rest*s.perStep),

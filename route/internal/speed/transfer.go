@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/internal/backlog"
 )
@@ -66,7 +67,7 @@ func (t *Table) learnTransfer(now time.Time, j *backlog.Job) {
 	}
 	tr := &t.endpoints.Get(j.Slot).transfer
 	pace := t.transferOf(now, tr)
-	took, tokens := ms(now.Sub(j.Handed)), float64(max(j.Transfer, 1))
+	took, tokens := fleet.Ms(now.Sub(j.Handed)), float64(max(j.Transfer, 1))
 	among := 1.0 // mean number of concurrent transfers, this one included
 	if took > 0 && !t.without.Has(ablation.Links) {
 		among = max(1, j.TransferArea/took)
