@@ -23,8 +23,6 @@ const (
 	mostBlocks = 1 << 18 // upper bound of bound: eight million tokens of English
 )
 
-const leastTokensPerByte = 0.1 // no text has fewer
-
 // statedTokens is the capacity that the engine states, else its events' largest content, else the default.
 func (r Reader) statedTokens(slot int) int64 {
 	tokens := r.t.endpoints.Get(slot).facts.CacheTokens
@@ -44,7 +42,7 @@ func (r Reader) provenTokens(slot int) int64 {
 
 // blocksOf is how many blocks so many tokens are. perByte is the tokens per byte of the model's prompts.
 func blocksOf(tokens int64, perByte float64) float64 {
-	return float64(tokens) / float64(max(perByte, leastTokensPerByte)*fleet.BlockBytes)
+	return float64(tokens) / float64(perByte*fleet.BlockBytes)
 }
 
 // Blocks is how many blocks a cache of so many tokens, 0 for unknown, holds before answers have told more.

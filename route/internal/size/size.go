@@ -29,6 +29,9 @@ func NewModel() Model {
 	return Model{ratios: newRatios(), tokensPerByte: firstTokensPerByte, output: firstOutput}
 }
 
+// plausible bounds tokens per byte by what texts have.
+func plausible(tokensPerByte float64) float64 { return min(max(tokensPerByte, 0.02), 2) }
+
 // TokensPerByte is the mean over prompts.
 func (m *Model) TokensPerByte() float64 { return m.tokensPerByte }
 
@@ -78,7 +81,7 @@ func (m *Model) Learn(s *Sample, promptTokens, outputTokens int) {
 	}
 	if n > 0 && s.Bytes >= 2*fleet.BlockBytes {
 		m.counted++
-		sample := min(max(float64(n)/float64(s.Bytes), 0.02), 2)
+		sample := plausible(float64(n) / float64(s.Bytes))
 		m.tokensPerByte += float64(max(fit.Usual, 1/float64(m.counted+1)) * (sample - m.tokensPerByte))
 	}
 	if outputTokens > 0 && s.Turn {

@@ -27,7 +27,7 @@ func (m *Model) Empty() bool { return m.counted == 0 }
 
 // Restore takes in what Export told.
 func (m *Model) Restore(l *Learnt) {
-	m.tokensPerByte, m.counted, m.output = l.TokensPerByte, l.Counted, fit.Mean(l.Output)
+	m.tokensPerByte, m.counted, m.output = plausible(l.TokensPerByte), l.Counted, fit.Mean(l.Output)
 	if l.Medium > 0 {
 		m.ratios.line, m.ratios.medium = l.Text, fit.Mean(l.Medium)
 	}
