@@ -77,12 +77,23 @@ func (r *readers) admit(q *asked, f *filled) (hold *admission.Turn) {
 		}
 	}
 	switch {
-	case open == 0 && check.MayHold():
+	case open == 0 && check.MayHold() && !q.tooLong():
 		return turn
 	case open > 0 && open < len(v.Candidates) && check.OthersHeld():
 		narrow(v, func(i int) bool { return check.MayPlace(v.Candidates[i].Slot, q.shared[i]) })
 	}
 	return nil
+}
+
+// tooLong reports whether a turn exceeds the context of all endpoints. Their engines refuse it at once. It would be
+// held for long, since hardly any cache has room for it, and others behind it; as a member it would end others.
+func (q *asked) tooLong() bool {
+	for i := range q.pool.Len() {
+		if most := q.pool.Member(i).Context(); most == 0 || most > q.size.Tokens+q.req.MaxTokens {
+			return false
+		}
+	}
+	return true
 }
 
 // holdsFull is the error of a turn that would have to be held when as many wait as may, else nil.
@@ -120,9 +131,9 @@ func (r *Router) hold(q *asked, turn *admission.Turn) Hold {
 	return Hold{Lease: lease, Pool: q.pool.Name(), Until: until}
 }
 
-// tellAdmission tells admission of a placed turn, whose conversation becomes a member there.
+// tellAdmission tells admission of a placed turn, whose conversation becomes a member there unless it is refused.
 func (r *Router) tellAdmission(q *asked, v *pick.View, f *reservation, c *pick.Candidate) {
-	if v.Leg != fleet.LegUnsplit || q.pool.Splits() {
+	if v.Leg != fleet.LegUnsplit || q.pool.Splits() || q.tooLong() {
 		return
 	}
 	_, parent := r.readers.conversations.Keys(q.scope(fleet.LegUnsplit), q.req, q.who)

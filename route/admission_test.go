@@ -171,6 +171,28 @@ func TestNotHeld(t *testing.T) {
 	s.place("d", 0)
 }
 
+// TestTooLongIsNotHeld: a prompt that exceeds the engine's context goes there at once, to be refused, and the members
+// keep their places.
+func TestTooLongIsNotHeld(t *testing.T) {
+	s := newShort(t, nil)
+	s.Observe(s.now, route.Probed{Endpoint: "e", Report: fleet.Report{
+		Healthy: true, CacheTokens: 100_000, Models: []fleet.Model{{ID: "m", ContextTokens: 90_000}},
+	}})
+	s.hold("d")
+	made, err := s.Decide(s.now, &fleet.Request{
+		Model: "m", Session: "long", Class: fleet.Turn, PromptTokens: 95_000, MayQueue: true, MayHold: true, Seed: 1,
+	})
+	if err != nil || made.Lease == 0 {
+		t.Fatalf("%+v, %v; want it placed", made.Hold, err)
+	}
+	members := []fleet.Lease{s.place("a", 0), s.place("b", 0), s.place("c", 0)}
+	s.Observe(s.now, route.Finished{Lease: made.Lease, Outcome: fleet.ClientError})
+	for _, l := range members {
+		s.end(l)
+	}
+	s.hold("f")
+}
+
 // TestHeldCountAsWaiting: limits.waiting bounds those that are held too.
 func TestHeldCountAsWaiting(t *testing.T) {
 	s := newShort(t, func(c *route.Config) { c.Queue.Most = 2 })
