@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/config"
 )
 
 // selfSigned writes a certificate with a number, and its key.
@@ -77,5 +79,46 @@ func TestCertificateIsReloaded(t *testing.T) {
 	}
 	if n := shown(); n != 2 {
 		t.Errorf("certificate %d, want the one of before", n)
+	}
+}
+
+// TestCertificateThatEnds: metrics and the page name a certificate near its end, and one more once a reload has read
+// it.
+func TestCertificateThatEnds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	selfSigned(t, cert, key, 1) // the last hour of a long time
+	text := fmt.Sprintf(reloadable, false, "least_ttft", "k", false, "'http://127.0.0.1:1'")
+	f := newFileRig(t, text+"tls: {cert: "+cert+", key: "+key+"}\n")
+	told := func(setting string) (series, trouble bool) {
+		t.Helper()
+		_, metrics := fetched(t, "GET", f.adminURL+"/metrics", "")
+		_, troubles := fetched(t, "GET", f.adminURL+"/admin/troubles", "")
+		return strings.Contains(metrics, "warmpath_certificate_end_timestamp_seconds{setting=\""+setting+"\"}"),
+			strings.Contains(troubles, setting+": the certificate ends at ")
+	}
+	if series, trouble := told("tls.cert"); !series || !trouble {
+		t.Errorf("at the start: series %v, trouble %v", series, trouble)
+	}
+	if series, trouble := told("engine_tls.cert"); series || trouble {
+		t.Errorf("without one: series %v, trouble %v", series, trouble)
+	}
+	f.write(text + "tls: {cert: " + cert + ", key: " + key + "}\nengine_tls: {cert: " + cert + ", key: " + key + "}\n")
+	if _, err := f.reload(); err != nil {
+		t.Fatal(err)
+	}
+	if series, trouble := told("engine_tls.cert"); !series || !trouble {
+		t.Errorf("after the reload: series %v, trouble %v", series, trouble)
+	}
+	cfg, err := config.Load(f.path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	warnings := strings.Join(cfg.Warnings(), "\n")
+	for _, setting := range []string{"tls.cert", "engine_tls.cert"} {
+		if !strings.Contains(warnings, setting+": the certificate ends at ") {
+			t.Errorf("check and the log do not name %s: %s", setting, warnings)
+		}
 	}
 }

@@ -2,16 +2,24 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/admin"
-	"github.com/warmpath/warmpath/internal/kvevents"
 	"github.com/warmpath/warmpath/internal/panics"
 )
 
-// concerns are what is wrong beside the fleet: publishers of KV events that are not believed, and faults of this
-// program.
-func concerns(events *kvevents.Follower) (all []admin.Concern) {
-	if p := events.Publishers(); p.Foreign > 0 {
+// concerns are what is wrong beside the fleet: certificates that end, publishers of KV events that are not believed,
+// and faults of this program.
+func concerns(g *generation) (all []admin.Concern) {
+	for _, c := range g.certificates {
+		if trouble := c.Trouble(time.Now()); trouble != "" {
+			all = append(all, admin.Concern{
+				What: trouble + ".", Do: "Write the new certificate and its key over the old ones: " +
+					"the files are read again when they change, and open connections go on.",
+			})
+		}
+	}
+	if p := g.events.Publishers(); p.Foreign > 0 {
 		all = append(all, admin.Concern{
 			What: fmt.Sprintf("KV events: %d topics at kv_events.listen name an endpoint and come from another "+
 				"address than its own; they are not believed.", p.Foreign),
@@ -19,7 +27,7 @@ func concerns(events *kvevents.Follower) (all []admin.Concern) {
 				"state its topic as the endpoint's kv_topic. Otherwise see in the log who sends them.",
 		})
 	}
-	if events.Refusing() {
+	if g.events.Refusing() {
 		all = append(all, admin.Concern{
 			What: "KV events: connections to kv_events.listen are refused.",
 			Do:   "The log says whose and why: an address outside kv_events.allow, or too many connections.",

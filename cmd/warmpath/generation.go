@@ -35,7 +35,8 @@ type generation struct {
 	door     proxy.Config
 	parser   *prompt.Parser
 
-	trafficTLS, adminTLS *tls.Config        // of the listeners, nil without TLS
+	trafficTLS, adminTLS *tls.Config // of the listeners, nil without TLS
+	certificates         []config.Certificate
 	engineTLS            map[string]version // the files of engine_tls, as they were read
 
 	transport *proxy.Transport
@@ -108,6 +109,7 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 	if g.adminTLS, err = cfg.Admin.TLS.Load("admin.tls"); err != nil {
 		return nil, err
 	}
+	g.certificates = cfg.Certificates()
 	g.engineTLS = versions(cfg.EngineTLS.Files())
 	toEngines, toHosts, err := cfg.EngineTLS.Load()
 	if err != nil {

@@ -104,6 +104,7 @@ func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log
 	r.take(g)
 	r.wg.Go(func() { r.full.Run(r.running, r.fleet) })
 	r.meter.WatchPools(r.full.Pools)
+	r.meter.WatchCertificates(r.certificateEnds)
 	r.meter.WatchBodies(r.doors.bodies)
 	r.meter.WatchLimits(limitFigures(r.limits))
 	r.replicas.serve(r)
@@ -179,6 +180,15 @@ func (r *router) tlsConfig(of func(*generation) *tls.Config) *tls.Config {
 		c.Certificates = now.Certificates // ServeTLS wants one
 	}
 	return c
+}
+
+// certificateEnds is when each certificate that the router shows ends, by the setting that names its file.
+func (r *router) certificateEnds() map[string]time.Time {
+	ends := map[string]time.Time{}
+	for _, c := range r.current().certificates {
+		ends[c.Setting] = c.NotAfter
+	}
+	return ends
 }
 
 // source is the client's address of a request, as far as trusted proxies report it.

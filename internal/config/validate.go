@@ -422,5 +422,6 @@ func (c Config) Warnings() []string {
 			"is told the API keys of engines; let only the gateway reach it, or set extproc.tls and tls.client_ca")
 	}
 	out = append(out, c.nameWarnings()...)
+	out = append(out, c.certificateWarnings(time.Now())...)
 	return append(append(out, c.proxyWarnings()...), c.TRTLLM.Cluster.warnings()...)
 }

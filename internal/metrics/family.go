@@ -269,6 +269,10 @@ func families() []family {
 		{"warmpath_state_failures_total", counter, nil, "Failed writes of state.file; the log has the reason", nil},
 		{"warmpath_state_restored", gauge, nil, "1 if the router started with the content of state.file, else 0", nil},
 		{
+			"warmpath_certificate_end_timestamp_seconds", gauge, []string{"setting"}, "End of a certificate that the " +
+				"router shows, in seconds since 1970, by the setting that names its file", nil,
+		},
+		{
 			"warmpath_config_reloads_total", counter,
 			[]string{"result"},
 			"Reloads of the configuration: applied, or rejected because of faults", nil,

@@ -152,6 +152,7 @@ func populated(t *testing.T) (*Metrics, *fakeFleet) {
 		}}
 	})
 	m.WatchReplicas(fakeReplicas{})
+	m.WatchCertificates(func() map[string]time.Time { return map[string]time.Time{"tls.cert": time.Unix(1, 0)} })
 	m.WatchState(func() State {
 		return State{Saved: time.Unix(1700000000, 0), Bytes: 1234, Failures: 2, Restored: true}
 	})
