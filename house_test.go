@@ -185,7 +185,9 @@ var plan = map[string]room{
 	"internal/shadow": {
 		may: []string{"fleet", "internal/live", "internal/terminal", "pick", "route", "route/shadow"},
 	},
-	"internal/record": {may: []string{"fleet", "internal/live", "internal/wholefile", "route", "sim/trace"}},
+	"internal/record": {may: []string{
+		"fleet", "internal/live", "internal/wholefile", "internal/wholelines", "route", "sim/trace",
+	}},
 	"internal/trtserve": {
 		may:   []string{"fleet", "internal/etcdkeys", "internal/guard", "internal/live", "internal/panics", "route"},
 		third: []string{"github.com/prometheus/client_golang"},

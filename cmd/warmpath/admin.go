@@ -28,7 +28,7 @@ func (r *router) serveAdmin(l net.Listener) {
 			Metrics: r.meter.Handler(), Settings: func() any { return g.cfg.Settings() }, Aliases: shownAliases(g.cfg),
 			ModelSettings: modelSettings(g.cfg), Tally: r.tally, Pools: r.full.Pools, Streams: r.streams, Log: r.log,
 			Decisions: g.why.handler(), Shadow: g.shadows.handler(), Replicas: r.replicas.handler(),
-			Keys: keysOf(g.door.Tenants), Concerns: func() []admin.Concern { return concerns(g) },
+			Keys: keysOf(g.door.Tenants), Concerns: func() []admin.Concern { return r.concerns(g) },
 		})
 	}
 	r.reloads.adminOf(r.current(), handler)

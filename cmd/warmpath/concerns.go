@@ -9,8 +9,9 @@ import (
 )
 
 // concerns are what is wrong beside the fleet: certificates that end, publishers of KV events that are not believed,
-// and faults of this program.
-func concerns(g *generation) (all []admin.Concern) {
+// files that
+// cannot be written, and faults of this program.
+func (r *router) concerns(g *generation) (all []admin.Concern) {
 	for _, c := range g.certificates {
 		if trouble := c.Trouble(time.Now()); trouble != "" {
 			all = append(all, admin.Concern{
@@ -18,6 +19,13 @@ func concerns(g *generation) (all []admin.Concern) {
 					"the files are read again when they change, and open connections go on.",
 			})
 		}
+	}
+	for _, file := range r.unwritten(g) {
+		all = append(all, admin.Concern{
+			What: fmt.Sprintf("%s cannot be written, and what was to go there is lost: %s.", file[0], file[1]),
+			Do: "Make room on its disk, or correct its directory's rights. Requests are served as before, " +
+				"and the file goes on by itself.",
+		})
 	}
 	if p := g.events.Publishers(); p.Foreign > 0 {
 		all = append(all, admin.Concern{
@@ -42,6 +50,28 @@ func concerns(g *generation) (all []admin.Concern) {
 				"What was read is dropped, and the router goes on.", who, n),
 			Do: "Please report it with the stack in the log.",
 		})
+	}
+	return all
+}
+
+// unwritten are the settings whose files cannot be written now, each with why.
+func (r *router) unwritten(g *generation) (all [][2]string) {
+	note := func(setting string, err error) {
+		if err != nil {
+			all = append(all, [2]string{setting, err.Error()})
+		}
+	}
+	if r.keeper != nil {
+		note("state.file", r.keeper.Trouble())
+	}
+	if g.access.Log != nil {
+		note("access_log.file", g.access.Trouble())
+	}
+	if g.recording.Recorder != nil {
+		note("record.file", g.recording.Trouble())
+	}
+	if g.why.lines != nil {
+		note("explain.file", g.why.lines.Trouble())
 	}
 	return all
 }

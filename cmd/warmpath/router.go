@@ -28,6 +28,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/quota"
 	"github.com/warmpath/warmpath/internal/saturation"
 	"github.com/warmpath/warmpath/internal/shortage"
+	"github.com/warmpath/warmpath/internal/state"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -39,8 +40,9 @@ type router struct {
 	log      *slog.Logger
 
 	fleet    *live.Fleet
-	replicas *replicas // nil without other routers
-	saving   *task     // writes the state file; nil without state.file
+	replicas *replicas     // nil without other routers
+	keeper   *state.Keeper // nil without state.file
+	saving   *task         // writes the state file; nil without state.file
 	doors    doors
 	meter    *metrics.Metrics
 	tally    *admin.Tally

@@ -20,5 +20,5 @@ func (r *router) remember(cfg *config.Config) {
 	k := state.New(state.Config{File: s.File, Every: s.Every, Most: int64(s.MaxBytes)}, r.fleet, time.Now, r.log)
 	k.Restore()
 	r.meter.WatchState(func() metrics.State { return metrics.State(k.Figures()) })
-	r.saving = begin(r.running, k.Run)
+	r.keeper, r.saving = k, begin(r.running, k.Run)
 }

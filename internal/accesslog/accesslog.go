@@ -30,7 +30,6 @@ const (
 	mostLines   = 4096 // that wait to be written
 	mostText    = 512  // bytes of what a client may choose: path, name of the model, user agent
 	lookEvery   = time.Second
-	tellEvery   = time.Minute // between two complaints about a file that cannot be written
 	bufferBytes = 64 << 10
 )
 
@@ -134,8 +133,8 @@ type Log struct {
 	end  *wholelines.Writer // of the file
 	held uint64             // lines in out
 	file *os.File           // nil for standard error, and while it cannot be opened
-	told time.Time
 
+	trouble          wholelines.Trouble
 	written, dropped atomic.Uint64
 }
 
@@ -173,6 +172,9 @@ func (l *Log) Written() uint64 { return l.written.Load() }
 
 // Dropped is the number of lines that were not written.
 func (l *Log) Dropped() uint64 { return l.dropped.Load() }
+
+// Trouble is why the file cannot be written now; nil where it can.
+func (l *Log) Trouble() error { return l.trouble.Err() }
 
 // Reopen has the file opened again under its name. It does not wait.
 func (l *Log) Reopen() {
@@ -274,6 +276,9 @@ func (l *Log) flush() {
 		l.lost(err)
 		return
 	}
+	if l.held > 0 {
+		l.trouble.Wrote()
+	}
 	l.written.Add(l.held)
 	l.held = 0
 }
@@ -328,13 +333,9 @@ func (l *Log) close() {
 	}
 }
 
-// complain says once a minute that lines are lost.
+// complain says that lines are lost.
 func (l *Log) complain(err error) {
-	if err == nil {
-		return
-	}
-	if now := time.Now(); now.Sub(l.told) >= tellEvery {
-		l.told = now
+	if err != nil && l.trouble.Failed(err) {
 		l.log.Warn("the access log cannot be written", "file", l.path, "error", err, "dropped", l.Dropped())
 	}
 }

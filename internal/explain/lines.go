@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"sync/atomic"
-	"time"
 
 	"github.com/warmpath/warmpath/internal/wholelines"
 )
@@ -30,7 +29,7 @@ type Lines struct {
 	buf     *bufio.Writer
 	size    int64  // of the file, what is buffered included
 	held    uint64 // decisions in buf
-	told    time.Time
+	trouble wholelines.Trouble
 	next    atomic.Uint64 // number of the decision to write next
 	dropped atomic.Uint64
 	written atomic.Uint64
@@ -38,7 +37,6 @@ type Lines struct {
 
 const (
 	linesBuffer = 64 << 10
-	tellEvery   = time.Minute // between two log lines about a file that cannot be written
 )
 
 // NewLines opens the file at path, to be gone on with, or takes stdout for the path Stdout. A file that would grow
@@ -67,6 +65,9 @@ func (l *Lines) Dropped() uint64 {
 	_, kept, next := l.ring.count(n)
 	return l.dropped.Load() + next - n - kept
 }
+
+// Trouble is why the file cannot be written now; nil where it can.
+func (l *Lines) Trouble() error { return l.trouble.Err() }
 
 // Run writes until ctx ends, and then what is still to be written.
 func (l *Lines) Run(ctx context.Context) {
@@ -169,6 +170,9 @@ func (l *Lines) flush() error {
 	if err := l.buf.Flush(); err != nil {
 		return err
 	}
+	if l.held > 0 {
+		l.trouble.Wrote()
+	}
 	l.written.Add(l.held)
 	l.held = 0
 	return nil
@@ -202,8 +206,7 @@ func (l *Lines) close() {
 }
 
 func (l *Lines) complain(err error) {
-	if now := time.Now(); now.Sub(l.told) >= tellEvery {
-		l.told = now
+	if l.trouble.Failed(err) {
 		l.log.Warn("decisions cannot be written", "file", l.path, "error", err, "dropped", l.dropped.Load())
 	}
 }

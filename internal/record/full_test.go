@@ -74,8 +74,14 @@ func TestFullDisk(t *testing.T) {
 	if n := read(); written == 0 || written == 50 || n != written || int(r.Dropped()) != 50-written {
 		t.Errorf("%d requests in the file, %d written, %d dropped of 50", n, written, r.Dropped())
 	}
+	if err := r.Trouble(); !errors.Is(err, errFull) {
+		t.Errorf("trouble is %v", err)
+	}
 	left = 1 << 20
 	play(50)
+	if err := r.Trouble(); err != nil {
+		t.Errorf("trouble with space left: %v", err)
+	}
 	if n := read(); n != written+50 || int(r.Written()) != n {
 		t.Errorf("%d requests in the file, %d written, %d dropped of 100", n, r.Written(), r.Dropped())
 	}

@@ -81,6 +81,9 @@ func (r *Recorder) Written() uint64 { return r.written.Load() }
 // Dropped is the number of requests not written: the disk was too slow or failed, or too many requests were in flight.
 func (r *Recorder) Dropped() uint64 { return r.dropped.Load() }
 
+// Trouble is why the file cannot be written now; nil where it can.
+func (r *Recorder) Trouble() error { return r.out.trouble.Err() }
+
 // Listener returns the callbacks for the fleet.
 func (r *Recorder) Listener() live.Listener { return live.Listener{Entry: r.entry} }
 
@@ -219,14 +222,8 @@ func (r *Recorder) drain(it *item) {
 	}
 }
 
-const warnEvery = time.Minute // least time between two warnings about a file that cannot be written
-
 func (r *Recorder) warn(err error) {
-	if err == nil {
-		return
-	}
-	if now := time.Now(); now.Sub(r.out.warned) >= warnEvery {
-		r.out.warned = now
+	if err != nil && r.out.trouble.Failed(err) {
 		r.log.Warn("traffic cannot be recorded", "file", r.cfg.File, "error", err, "dropped", r.Dropped())
 	}
 }

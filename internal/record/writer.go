@@ -16,6 +16,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/wholefile"
+	"github.com/warmpath/warmpath/internal/wholelines"
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
@@ -31,12 +32,12 @@ type writer struct {
 	torn    bool
 	release func() // ends the claim on the file; nil without one
 
-	buf    []byte // whole lines that wait to be written
-	lines  uint64 // requests in buf
-	size   int64  // of the file, buf included
-	began  time.Time
-	number uint64
-	warned time.Time // time of the last warning
+	buf     []byte // whole lines that wait to be written
+	lines   uint64 // requests in buf
+	size    int64  // of the file, buf included
+	began   time.Time
+	number  uint64
+	trouble wholelines.Trouble
 
 	written, dropped *atomic.Uint64 // requests in total
 
@@ -157,6 +158,7 @@ func (w *writer) flush() error {
 	}
 	_, err := w.file.Write(w.buf)
 	if err == nil {
+		w.trouble.Wrote()
 		w.written.Add(w.lines)
 		w.buf, w.lines = w.buf[:0], 0
 		return nil

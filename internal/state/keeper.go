@@ -39,7 +39,7 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	figures Figures
-	last    string // what went wrong the last time, "" for nothing: it is said once
+	last    error // what went wrong the last time, nil for nothing: it is said once
 }
 
 // Figures are what operators see of the file.
@@ -60,6 +60,13 @@ func (k *Keeper) Figures() Figures {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.figures
+}
+
+// Trouble is why the file cannot be written now; nil where it can.
+func (k *Keeper) Trouble() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.last
 }
 
 // Restore hands the file's content to the router, which has had no request yet. A file that cannot be used is told, and
@@ -149,7 +156,7 @@ func (k *Keeper) Save() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.figures.Saved, k.figures.Bytes = k.now(), int64(len(data))
-	k.last = ""
+	k.last = nil
 }
 
 // failed counts and tells why the file cannot be written.
@@ -164,8 +171,8 @@ func (k *Keeper) failed(err error) {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		why = path.Op + " " + path.Err.Error() // without the name, which another attempt has another of
 	}
-	if why != k.last {
-		k.last = why
+	if k.last == nil || k.last.Error() != why {
+		k.last = errors.New(why)
 		k.log.Error("what was learnt cannot be saved", "file", k.config.File, "error", err)
 	}
 }

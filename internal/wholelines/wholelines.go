@@ -1,6 +1,6 @@
-// Package wholelines keeps the lines of a file that is appended to apart. It owns what is known of the file's end. It
-// promises that what is written after a write that failed, or after the end of a process that was killed, begins on a
-// line of its own. It never reads more of a file than its last byte.
+// Package wholelines keeps the lines of a file that is appended to apart. It owns what is known of the file's end, and
+// why a file of lines cannot be written now. It promises that what is written after a write that failed, or after the
+// end of a process that was killed, begins on a line of its own. It never reads more of a file than its last byte.
 package wholelines
 
 import (
