@@ -106,8 +106,8 @@ func (t *Table) fair() {
 	}
 }
 
-// isBelow reports whether a turn's tenant, nil for one without a row, takes much less than its share with it: sessions
-// are too large for exact ones.
+// isBelow reports whether a turn's tenant, nil for one without a row, takes much less (plenty) than its share with it:
+// sessions are too large for shares to be exact.
 func (t *Table) isBelow(turn *Turn, x *tenant) bool {
 	if t.level == 0 {
 		return false

@@ -20,13 +20,13 @@ const FirstPace = 10.0
 const (
 	// default perOther as a share of base; published: 1.7 % (32B model on an H100) to 6 %, see sim.Presets
 	firstPerOther = 0.02
-	mostPrompts   = 0.1  // a sample in which prefill took a larger share of the time is dropped
-	priorOthers   = 64.0 // weight of the default perOther, in variance of the number of others
+	mostPrompts   = 0.1 // a sample in which prefill took a larger share of the time is dropped
 )
 
-// at is the ms per token with this many others, and the extra ms for one more. prior is the default of that extra.
+// at is the ms per token with this many others, and the extra ms for one more. prior is the default of that extra,
+// which weighs as much as fit.Enough answers, each beside so many more or fewer others.
 func (p *decodePace) at(others, prior float64) (token, perOther float64) {
-	perOther = max(0, p.Slope(prior, priorOthers))
+	perOther = max(0, p.Slope(prior, fit.Enough*fit.Bound))
 	base := max(leastMs, p.Intercept(perOther))
 	return base + float64(perOther*others), perOther
 }

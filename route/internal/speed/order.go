@@ -26,15 +26,10 @@ type order struct {
 	front, soon fit.Sum   // own tokens × tokens in front, and × tokens soon after
 }
 
-const (
-	leastOthers = 1024 // tokens of company (root of the sum of squares) needed for a verdict
-	fewOthers   = 16   // company shorter than 1/fewOthers of a prompt counts as none
-	serialShare = 0.4  // least delay per token of company, in own ms per token, of a serial engine
-	ridge       = 0.01 // ridge regularisation, as a share of the sums: only one kind of company may occur
-)
+const serialShare = 0.4 // least delay per token of company, in own ms per token, of a serial engine
 
 // learn adds a prompt's time since the engine received it. A prompt that may have waited for a place, or is computed
-// elsewhere, is no sample.
+// elsewhere, is no sample. Company of less than one part in fit.Bound of a prompt counts as none.
 func (a *order) learn(j *backlog.Job, own, fixed float64) {
 	y := fleet.Ms(j.First.Sub(j.Sent)) - fixed
 	if j.WaitedForPlace || j.Leg == fleet.LegDecode || y <= 0 || !j.SoonKnown {
@@ -42,10 +37,10 @@ func (a *order) learn(j *backlog.Job, own, fixed float64) {
 	}
 	others := j.TokensBefore + j.Soon
 	weight := bounded(own + others)
-	if float64(fewOthers*j.TokensBefore) <= own {
+	if float64(fit.Bound*j.TokensBefore) <= own {
 		a.first.Add(1-fit.Usual, weight, own, y)
 	}
-	if float64(fewOthers*others) <= own {
+	if float64(fit.Bound*others) <= own {
 		a.alone.Add(1-fit.Usual, weight, own, y)
 		return
 	}
@@ -55,9 +50,10 @@ func (a *order) learn(j *backlog.Job, own, fixed float64) {
 }
 
 // known reports whether the endpoint was seen to compute prompts one after another: whether the time beyond a prompt's
-// own grows with its company.
+// own grows with its company. That takes the company of fit.Enough prompts; a ridge of fit.Slow of the sums is added,
+// since only one kind of company may occur.
 func (a *order) known() bool {
-	if a.first.XX == 0 || a.others.AA+a.others.BB < leastOthers*leastOthers {
+	if a.first.XX == 0 || a.others.AA+a.others.BB < fit.Enough*priorTokens*priorTokens {
 		return false
 	}
 	each := a.first.Slope()
@@ -67,7 +63,7 @@ func (a *order) known() bool {
 	beyond := a.others // time beyond the prompts' own
 	beyond.AY -= fit.Sum(each * float64(a.front))
 	beyond.BY -= fit.Sum(each * float64(a.soon))
-	little := fit.Sum(ridge * (beyond.AA + beyond.BB))
+	little := fit.Sum(fit.Slow * (beyond.AA + beyond.BB))
 	beyond.AA += little
 	beyond.BB += little
 	front, soon := beyond.Slopes()
