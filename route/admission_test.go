@@ -49,7 +49,7 @@ func (s *short) round() (called []fleet.Lease) {
 		called = append(called, s.end(l)...)
 	}
 	s.now = s.now.Add(time.Second)
-	return called
+	return append(called, s.Observe(s.now, route.Tick{}).Dispatched...)
 }
 
 // ask asks for a turn of a conversation, which continues a hold.
