@@ -45,7 +45,7 @@ var plan = map[string]room{
 		"fit", "fleet", "kvstream", "pick", "prefix", "route/ablation", "route/cost", "route/internal/*",
 		"session", "slot",
 	}, third: []string{"github.com/zeebo/xxh3"}},
-	"route/cost":     {may: []string{"fleet", "pick"}},
+	"route/cost":     {may: []string{"fit", "fleet", "pick"}},
 	"slot":           {},
 	"fit":            {},
 	"route/ablation": {},

@@ -85,6 +85,27 @@ func TestWhoComesBackIsSpared(t *testing.T) {
 	}
 }
 
+// TestLongPromptsLeaveOneFree: a prompt of many seconds waits behind others like it rather than take the last free
+// endpoint from the short prompts of those who come after. These go to the free one.
+func TestLongPromptsLeaveOneFree(t *testing.T) {
+	for _, x := range []struct {
+		tokens int
+		free   bool
+	}{{150_000, false}, {1000, true}} {
+		cs := quick(4)
+		for i := range cs {
+			cs[i].TurnsPerMs, cs[i].Utilisation, cs[i].WaitMs = 0.002, 0.7, 8000
+		}
+		cs[2].WaitMs = 0
+		p := &pool{Policy: New(Config{}.WithDefaults()), mix: mix{firsts: 1000, tokens: 2_000_000}}
+		v := policytest.View(cs, 1)
+		v.PromptTokens, v.Watched = x.tokens, 1
+		if got := policytest.Place(p, v, &fleet.Request{}); (got.Index == 2) != x.free {
+			t.Errorf("%d tokens went to %d; terms %+v", x.tokens, got.Index, v.Candidates)
+		}
+	}
+}
+
 // TestDecodersHaveEvenShares: the speed of KV transfers to a decoder does not measure its decoding capacity. A decoder
 // whose transfers seem to take no time, because all requests wait there for a slot, must not get all of them.
 func TestDecodersHaveEvenShares(t *testing.T) {

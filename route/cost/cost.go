@@ -9,6 +9,9 @@
 package cost
 
 import (
+	"math"
+
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 )
@@ -23,6 +26,8 @@ const (
 	// ms that a ms of others' waiting counts for: some of them leave, and compute again what they had
 	externalityMs = 2
 	leastSpeed    = 1e-6 // ms a token, so that nothing is divided by 0
+	// times a turn's mean prefill that a conversation begins sooner elsewhere, for which it goes there
+	bearable = fit.Outlier
 )
 
 // Parts are the summands of Terms.Externality, in ms: what a placement costs others, by who waits.
@@ -56,12 +61,13 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) (p Parts
 		// wait in turn, 1 / (1 - utilisation) times as much (M/G/1).
 		idle := 1 - min(c.Utilisation, mostUtilisation)
 		begin, back := s.firstTurns/Speed(v, c), c.ReturnsPerMs/idle
+		most := s.elsewhere(c) + float64(bearable*TurnMs(v, c))
 		if s.single {
-			begin, back = c.TurnsPerMs/idle, 0
+			begin, back, most = c.TurnsPerMs/idle, 0, math.Inf(1)
 		}
-		arrive := delayed(begin+back, c, brings)
-		p.Returns = delayed(back, c, brings)
-		p.Arrivals = arrive - p.Returns
+		p.Arrivals = delayed(begin, c, brings, most)
+		p.Returns = delayed(back, c, brings, math.Inf(1))
+		arrive := p.Arrivals + p.Returns
 		p.Overtaken = float64(externalityMs * float64(brings*float64(c.Overtaken)))
 		// It takes places or memory for which others wait. A first turn brings later ones, which take the same there:
 		// that keeps new conversations away from fast endpoints whose conversations evict each other's cache.
@@ -100,9 +106,14 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) (p Parts
 	return p
 }
 
-// delayed is the wait of turns that arrive at this rate while a prompt waits and is computed.
-func delayed(rate float64, c *pick.Candidate, prefill float64) float64 {
-	return float64(externalityMs * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
+// delayed is how much longer turns that arrive at this rate wait, in ms for each ms of it, since a prompt is computed
+// behind those that are there. None of them waits for longer than most ms.
+func delayed(rate float64, c *pick.Candidate, prefill, most float64) float64 {
+	wait := float64(prefill * (c.WaitMs + prefill/2)) // the integral over the arrivals of c.WaitMs + prefill
+	if longest := c.WaitMs + prefill; longest > most {
+		wait = float64(most*(longest-most/2)) - float64(min(c.WaitMs, most)*(c.WaitMs-min(c.WaitMs, most)/2))
+	}
+	return float64(externalityMs * float64(rate*wait))
 }
 
 // Uncached is how many tokens are to be computed, or of a decode leg transferred: those of the prompt that are not

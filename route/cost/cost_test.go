@@ -155,3 +155,57 @@ func TestPartsAddUp(t *testing.T) {
 		}
 	})
 }
+
+// TestDelayed: the delay is the sum over the turns that arrive until the prompt is computed, each of which waits for
+// what is left then, or until it goes elsewhere.
+func TestDelayed(t *testing.T) {
+	for _, waits := range []float64{0, 50, 400, 3000} {
+		for _, prefill := range []float64{1, 60, 2000} {
+			for _, most := range []float64{0, 10, 100, 2500, math.Inf(1)} {
+				const step = 0.01
+				want := 0.0
+				for at := step / 2; at < waits+prefill; at += step {
+					want += step * (min(waits+prefill-at, most) - min(max(waits-at, 0), most))
+				}
+				c := pick.Candidate{Wait: pick.Wait{WaitMs: waits}}
+				got := delayed(0.25, &c, prefill, most)
+				if want *= externalityMs * 0.25; math.Abs(got-want) > 1e-3*want+1e-6 {
+					t.Errorf("%v ms behind %v ms, none more than %v: %v, want %v", prefill, waits, most, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestWhoBeginsMayGoElsewhere: conversations that begin wait for no long prompt where another endpoint is free.
+func TestWhoBeginsMayGoElsewhere(t *testing.T) {
+	arrivals := func(waits ...float64) float64 {
+		v := &pick.View{PromptTokens: 100_000, TurnTokens: 1000, LaterTurns: 0, Watched: 1}
+		for i, ms := range waits {
+			v.Candidates = append(v.Candidates, pick.Candidate{
+				Endpoint: pick.Endpoint{Slot: i, Weight: 1, Ramp: 1}, Wait: pick.Wait{WaitMs: ms},
+				Pace: pick.Pace{MsPerToken: 0.1}, Demand: pick.Demand{TurnsPerMs: 0.01},
+			})
+		}
+		s := ForChoice(v)
+		p := Estimate(v, &v.Candidates[0], &s, &pick.Terms{})
+		return p.Arrivals
+	}
+	for _, c := range []struct {
+		name  string
+		waits []float64
+		want  float64
+	}{
+		// 10 s of work, 0.01 turns a ms: 2 × 0.01 × 10 s × 5 s
+		{"no other", []float64{0}, 1e6},
+		{"all others busy", []float64{0, 20e3, 15e3}, 1e6},
+		// each waits for 400 ms, four turns' time, at most: 2 × 0.01 × 400 × (10,000 - 200)
+		{"one is free", []float64{0, 20e3, 0}, 78400},
+		{"behind another one", []float64{10e3, 20e3, 0}, 80000},
+		{"the only free one", []float64{0, 5e3, 5e3}, 2 * .01 * 5400 * 7300},
+	} {
+		if got := arrivals(c.waits...); math.Abs(got-c.want) > 1e-6*c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}

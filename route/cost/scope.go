@@ -1,18 +1,50 @@
 package cost
 
-import "github.com/warmpath/warmpath/pick"
+import (
+	"math"
+
+	"github.com/warmpath/warmpath/pick"
+)
 
 // Scope is what of a placement is reckoned, and what that takes of all rows together. The zero value reckons what the
 // request itself waits for, without what it costs others: for a view whose policy does not reckon.
 type Scope struct {
-	single     bool    // this request alone
-	firstTurns float64 // see firstTurns
-	heaviest   float64 // largest weight; 0 where others do not count
+	single        bool    // this request alone
+	firstTurns    float64 // see firstTurns
+	heaviest      float64 // largest weight; 0 where others do not count
+	least, second wait    // the least waits, +Inf where there is no such row
+}
+
+// wait is how long a prompt waits at the row of a slot, in ms.
+type wait struct {
+	slot int
+	ms   float64
 }
 
 // ForChoice is for choosing among the rows.
 func ForChoice(v *pick.View) Scope {
-	return Scope{firstTurns: firstTurns(v), heaviest: heaviest(v)}
+	s := Scope{
+		firstTurns: firstTurns(v), heaviest: heaviest(v),
+		least: wait{pick.None, math.Inf(1)}, second: wait{pick.None, math.Inf(1)},
+	}
+	for i := range v.Candidates {
+		w := wait{v.Candidates[i].Slot, v.Candidates[i].WaitMs}
+		switch {
+		case w.ms < s.least.ms:
+			s.least, s.second = w, s.least
+		case w.ms < s.second.ms:
+			s.second = w
+		}
+	}
+	return s
+}
+
+// elsewhere is the least wait of other rows than this one, in ms.
+func (s *Scope) elsewhere(c *pick.Candidate) float64 {
+	if c.Slot == s.least.slot {
+		return s.second.ms
+	}
+	return s.least.ms
 }
 
 // ForSplit is for the decision whether a request is split: it compares the whole request with the same in two legs. The
