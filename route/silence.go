@@ -131,9 +131,9 @@ func (r *Router) listen(now time.Time, ep registry.Endpoint) {
 	r.describeShort(now, ep)
 }
 
-// occupied reports whether this many non-streamed answers of unknown length occupy all places of an endpoint: further
-// requests then wait for them without any data. Engines that do not report their places have many, except those made
-// for one user, and servers of unknown kinds that answer nobody while they compute.
+// occupied reports whether this many non-streamed answers of unknown length occupy all places of an endpoint. Further
+// requests then wait for them without any data. An engine that does not report its places is taken to have many. It has
+// one if it is made for one user, or is of an unknown kind and answers nobody while it computes.
 func (r *Router) occupied(e registry.Endpoint, wholes int) bool {
 	places, k := e.Places(), e.Kind()
 	alone := k == fleet.KindLlamaCpp || k == fleet.KindOllama ||

@@ -8,9 +8,8 @@ import (
 	"github.com/warmpath/warmpath/internal/panics"
 )
 
-// concerns are what is wrong beside the fleet: certificates that end, publishers of KV events that are not believed,
-// files that
-// cannot be written, and faults of this program.
+// concerns are what is wrong beside the fleet: certificates that end, files that cannot be written, publishers of KV
+// events that are not believed, and faults of this program.
 func (r *router) concerns(g *generation) (all []admin.Concern) {
 	for _, c := range g.certificates {
 		if trouble := c.Trouble(time.Now()); trouble != "" {

@@ -4,8 +4,8 @@
 // there and how many requests arrive; and a Scope, which says what is reckoned of it. Out come pick.Terms, whose sum a
 // policy compares, and Parts, the summands of Terms.Externality. Estimate is the whole formula; `explain` prints the
 // terms of each candidate and their parts (internal/explain). Policies, the rules when to split and shadow evaluation
-// reckon with it. The package keeps no state, knows no
-// request, policy or endpoint, and none of its constants stands for a GPU or a model.
+// reckon with it. The package keeps no state, knows no request, policy or endpoint, and none of its constants stands
+// for a GPU or a model.
 package cost
 
 import (
@@ -26,7 +26,7 @@ const (
 	// ms that a ms of others' waiting counts for: some of them leave, and compute again what they had
 	externalityMs = 2
 	leastSpeed    = 1e-6 // ms a token, so that nothing is divided by 0
-	// times a turn's mean prefill that a conversation begins sooner elsewhere, for which it goes there
+	// a new conversation begins elsewhere if it waits there less by this many times a turn's mean prefill
 	bearable = fit.Outlier
 )
 
@@ -60,10 +60,12 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) (p Parts
 		// behind b ms makes r × b of them wait for w and r × w of them for w/2 on average, and since these make others
 		// wait in turn, 1 / (1 - utilisation) times as much (M/G/1).
 		idle := 1 - min(c.Utilisation, mostUtilisation)
-		begin, back := s.firstTurns/Speed(v, c), c.ReturnsPerMs/idle
-		most := s.elsewhere(c) + float64(bearable*TurnMs(v, c))
+		var begin, back, most float64
 		if s.single {
-			begin, back, most = c.TurnsPerMs/idle, 0, math.Inf(1)
+			begin, most = c.TurnsPerMs/idle, math.Inf(1)
+		} else {
+			begin, back = s.firstTurns/Speed(v, c), c.ReturnsPerMs/idle
+			most = s.elsewhere(c) + float64(bearable*TurnMs(v, c))
 		}
 		p.Arrivals = delayed(begin, c, brings, most)
 		p.Returns = delayed(back, c, brings, math.Inf(1))
@@ -106,14 +108,15 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) (p Parts
 	return p
 }
 
-// delayed is how much longer turns that arrive at this rate wait, in ms for each ms of it, since a prompt is computed
-// behind those that are there. None of them waits for longer than most ms.
+// delayed is the cost in ms of the delay of later turns. They arrive at this rate a ms until the prompt is computed.
+// They wait for it and for what is in front of it, but for most ms at most.
 func delayed(rate float64, c *pick.Candidate, prefill, most float64) float64 {
-	wait := float64(prefill * (c.WaitMs + prefill/2)) // the integral over the arrivals of c.WaitMs + prefill
+	extra := float64(prefill * (c.WaitMs + prefill/2)) // the integral of each one's delay
 	if longest := c.WaitMs + prefill; longest > most {
-		wait = float64(most*(longest-most/2)) - float64(min(c.WaitMs, most)*(c.WaitMs-min(c.WaitMs, most)/2))
+		before := min(c.WaitMs, most) // what the first of them would wait without this prompt
+		extra = float64(most*(longest-most/2)) - float64(before*(c.WaitMs-before/2))
 	}
-	return float64(externalityMs * float64(rate*wait))
+	return float64(externalityMs * float64(rate*extra))
 }
 
 // Uncached is how many tokens are to be computed, or of a decode leg transferred: those of the prompt that are not

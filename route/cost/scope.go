@@ -12,11 +12,11 @@ type Scope struct {
 	single        bool    // this request alone
 	firstTurns    float64 // see firstTurns
 	heaviest      float64 // largest weight; 0 where others do not count
-	least, second wait    // the least waits, +Inf where there is no such row
+	least, second rowWait // the two least waits of rows; +Inf where there is no such row
 }
 
-// wait is how long a prompt waits at the row of a slot, in ms.
-type wait struct {
+// rowWait is how long a prompt waits at the row of a slot, in ms.
+type rowWait struct {
 	slot int
 	ms   float64
 }
@@ -25,10 +25,10 @@ type wait struct {
 func ForChoice(v *pick.View) Scope {
 	s := Scope{
 		firstTurns: firstTurns(v), heaviest: heaviest(v),
-		least: wait{pick.None, math.Inf(1)}, second: wait{pick.None, math.Inf(1)},
+		least: rowWait{pick.None, math.Inf(1)}, second: rowWait{pick.None, math.Inf(1)},
 	}
 	for i := range v.Candidates {
-		w := wait{v.Candidates[i].Slot, v.Candidates[i].WaitMs}
+		w := rowWait{v.Candidates[i].Slot, v.Candidates[i].WaitMs}
 		switch {
 		case w.ms < s.least.ms:
 			s.least, s.second = w, s.least

@@ -33,7 +33,7 @@ const (
 	small      = 4                      // see MaxHold
 	agesEvery  = 250 * time.Millisecond // between two looks at what is known of the endpoints
 	mostIdle   = 1 << 15                // idle members of an endpoint
-	growth     = 20                     // one part in so many of a cache is left for its members to grow
+	growth     = 20                     // a cache keeps a 20th free, into which its members grow
 	mostHeld   = 10_000                 // held turns; those beyond are placed
 	mostFamily = 16                     // conversations of a family that are known as such
 	// of a cache: with more, tenants have shares of it. And of such a share: with less, a tenant's turns are not held

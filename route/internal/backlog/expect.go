@@ -107,9 +107,9 @@ func (t *Table) competing(now time.Time, e *endpoint, sent int, decodeMs float64
 	return n
 }
 
-// wait is how long a new prompt waits in ms: for the prompts in front, or, where so many compete for the places that it
-// finds none free, for a place. Where there is a free one by the router's accounts, or their number is unknown, an
-// engine that reports a queue of its own is believed: it empties as its requests end.
+// wait is how long a new prompt waits in ms. It waits for the prompts in front, or for a place if all are taken. If a
+// place is free by the router's accounts, or the number of places is unknown, the queue that the engine reports counts:
+// it empties as its requests end.
 func (t *Table) wait(
 	now time.Time,
 	e *endpoint,

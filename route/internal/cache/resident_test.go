@@ -58,7 +58,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// BenchmarkResident places and ends a request beside so many that are outstanding.
+// BenchmarkResident places and ends one request while n others are outstanding at its endpoint.
 func BenchmarkResident(b *testing.B) {
 	for _, n := range []int{100, 1000, 10000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -23,8 +23,8 @@ const (
 	mostPrompts   = 0.1 // a sample in which prefill took a larger share of the time is dropped
 )
 
-// at is the ms per token with this many others, and the extra ms for one more. prior is the default of that extra,
-// which weighs as much as fit.Enough answers, each beside so many more or fewer others.
+// at is the ms per token with this many others, and the extra ms for one more. prior is the default of that extra.
+// It has the weight of fit.Enough answers whose others differ from the mean by fit.Outlier.
 func (p *decodePace) at(others, prior float64) (token, perOther float64) {
 	perOther = max(0, p.Slope(prior, fit.Enough*fit.Bound))
 	base := max(leastMs, p.Intercept(perOther))
