@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -43,21 +44,19 @@ func TestSplitCopiesNothing(t *testing.T) {
 		{Name: "p", URL: p.URL, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill},
 		{Name: "d", URL: d.URL, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
 	})
-	const times = 8
-	cost := func() uint64 {
+	// The least of several requests: a collection in between takes what is pooled, and other goroutines allocate too.
+	each := uint64(math.MaxUint64)
+	for range 16 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		for range times {
-			if res, got := rig.post("/v1/chat/completions", body); res.StatusCode != 200 ||
-				res.Header.Get("X-Warmpath-Prefill") != "p" {
-				t.Fatalf("%d %s", res.StatusCode, got)
-			}
+		if res, got := rig.post("/v1/chat/completions", body); res.StatusCode != 200 ||
+			res.Header.Get("X-Warmpath-Prefill") != "p" {
+			t.Fatalf("%d %s", res.StatusCode, got)
 		}
 		runtime.ReadMemStats(&after)
-		return (after.TotalAlloc - before.TotalAlloc) / times
+		each = min(each, after.TotalAlloc-before.TotalAlloc)
 	}
-	cost()
-	if each := cost(); each > 2*size && !racing {
+	if each > size*7/4 && !racing {
 		t.Errorf("a request of %d bytes allocates %d: it was copied", len(body), each)
 	}
 	if bad != "" {
