@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -8,10 +9,15 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
@@ -41,15 +47,18 @@ func (d *deaf) Close() error {
 	return d.Conn.Close()
 }
 
+// someCertificate is httptest's.
+func someCertificate() tls.Certificate {
+	s := httptest.NewUnstartedServer(nil)
+	s.StartTLS()
+	defer s.Close()
+	return s.TLS.Certificates[0]
+}
+
 // TestDeadHTTP2Connection: requests over HTTP/2 to an engine whose host has gone without a word end with their
 // connection, and the next one gets another.
 func TestDeadHTTP2Connection(t *testing.T) {
-	certificate := func() tls.Certificate { // httptest has one
-		s := httptest.NewUnstartedServer(nil)
-		s.StartTLS()
-		defer s.Close()
-		return s.TLS.Certificates[0]
-	}()
+	certificate := someCertificate()
 	synctest.Test(t, func(t *testing.T) {
 		engine := &http.Server{
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -106,4 +115,107 @@ func TestDeadHTTP2Connection(t *testing.T) {
 		<-served
 		_ = engine.Close()
 	})
+}
+
+// TestRefusedStreams: a request whose streams an endpoint refuses over HTTP/2 is soon sent elsewhere; net/http alone
+// would go on for a minute.
+func TestRefusedStreams(t *testing.T) {
+	certificate := someCertificate()
+	for name, row := range map[string]struct {
+		refuse func(f *http2.Framer, stream uint32) error
+		most   int
+	}{
+		"each stream": {func(f *http2.Framer, stream uint32) error {
+			return f.WriteRSTStream(stream, http2.ErrCodeRefusedStream)
+		}, 3},
+		"by leaving": {func(f *http2.Framer, _ uint32) error {
+			_ = f.WriteGoAway(0, http2.ErrCodeNo, nil)
+			return io.EOF
+		}, 3},
+		"the first": {nil, 2},
+	} {
+		t.Run(name, bubbled(func(t *testing.T) {
+			l, asked := networkOf(t).listen(), 0
+			defer l.Close()
+			go serveTLS(l, certificate, func(f *http2.Framer, stream uint32) error {
+				asked++
+				if row.refuse != nil {
+					return row.refuse(f, stream)
+				}
+				if asked == 1 {
+					return f.WriteRSTStream(stream, http2.ErrCodeRefusedStream)
+				}
+				return answerHTTP2(f, stream, chatAnswer)
+			})
+			transport := proxy.NewTransport(proxy.TransportConfig{
+				Connect: time.Second, TLS: &tls.Config{InsecureSkipVerify: true}, Dial: networkOf(t).dial,
+			})
+			t.Cleanup(transport.CloseIdleConnections)
+			r := newFleet(t, proxy.Config{}, transport, []fleet.Endpoint{
+				{Name: "e0", URL: "https://" + l.addr, Weight: 1},
+				{Name: "e1", URL: serveEngine(t, answers(200, chatAnswer)), Weight: 1},
+			})
+			r.listen(t)
+			began := time.Now()
+			res, body := r.post("/v1/chat/completions", chatBody)
+			if took := time.Since(began); res.StatusCode != 200 || body != chatAnswer || took > 2*time.Second {
+				t.Errorf("%d %s after %v", res.StatusCode, body, took)
+			}
+			retried := "e0 engine_error"
+			if row.refuse == nil {
+				retried = ""
+			}
+			if got := strings.Join(r.retry, ", "); got != retried || asked > row.most {
+				t.Errorf("retried for %q, want %q; e0 was asked %d times", got, retried, asked)
+			}
+		}))
+	}
+}
+
+// serveTLS serves HTTP/2 and nothing else, and answers whole requests as answer does, until that fails.
+func serveTLS(l net.Listener, c tls.Certificate, answer func(f *http2.Framer, stream uint32) error) {
+	for {
+		plain, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			conn := tls.Server(plain, &tls.Config{Certificates: []tls.Certificate{c}, NextProtos: []string{"h2"}})
+			defer conn.Close()
+			if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
+				return
+			}
+			f := http2.NewFramer(conn, conn)
+			err := f.WriteSettings()
+			for err == nil {
+				var frame http2.Frame
+				if frame, err = f.ReadFrame(); err != nil {
+					return
+				}
+				switch frame := frame.(type) {
+				case *http2.SettingsFrame:
+					if !frame.IsAck() {
+						err = f.WriteSettingsAck()
+					}
+				case *http2.DataFrame:
+					if frame.StreamEnded() {
+						err = answer(f, frame.StreamID)
+					}
+				}
+			}
+		}()
+	}
+}
+
+// answerHTTP2 writes a whole answer.
+func answerHTTP2(f *http2.Framer, stream uint32, body string) error {
+	var block bytes.Buffer
+	fields := hpack.NewEncoder(&block)
+	_ = fields.WriteField(hpack.HeaderField{Name: ":status", Value: "200"})
+	_ = fields.WriteField(hpack.HeaderField{Name: "content-type", Value: "application/json"})
+	head := http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true}
+	if err := f.WriteHeaders(head); err != nil {
+		return err
+	}
+	return f.WriteData(stream, true, []byte(body))
 }

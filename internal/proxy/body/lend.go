@@ -1,8 +1,10 @@
 package body
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"sync"
 
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/prompt"
@@ -56,14 +58,64 @@ func (p *Payload) Lend(out *http.Request, terms Terms) io.Closer {
 		out.Body = b.Of(p)
 		return out.Body
 	}
-	out.Body = p.reader()
+	s := &sendings{of: p}
+	out.Body, _ = s.next()
 	if !terms.OnlyOnce {
-		out.GetBody = func() (io.ReadCloser, error) {
-			if r := p.reader(); r != nil {
-				return r, nil
-			}
-			return nil, http.ErrBodyReadAfterClose
-		}
+		out.GetBody = s.next
 	}
-	return out.Body
+	return s
+}
+
+// sendings are those of a body by net/http. Over HTTP/2 it repeats a request that the endpoint refused, or whose
+// connection the endpoint was closing, seven times in a minute, while the router cannot ask another endpoint; and it
+// does not close each body that it gets for that.
+type sendings struct {
+	of *Payload
+
+	mu    sync.Mutex
+	n     int            // those that have begun
+	last  *payloadReader // the only one that is open
+	ended bool
+}
+
+// mostSendings are done within a second: the first repetition comes at once, the next a second later. That is enough
+// for a burst at an endpoint that takes few streams and has not said yet how many.
+const mostSendings = 3
+
+var errRefused = fmt.Errorf("refused unread %d times", mostSendings)
+
+// next lends the payload for one more sending.
+func (s *sendings) next() (io.ReadCloser, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last != nil && s.last.begun() {
+		s.n++
+	}
+	s.close()
+	if s.n >= mostSendings {
+		return nil, errRefused
+	}
+	if !s.ended {
+		s.last = s.of.reader()
+	}
+	if s.last == nil {
+		return nil, http.ErrBodyReadAfterClose
+	}
+	return s.last, nil
+}
+
+func (s *sendings) close() {
+	if s.last != nil {
+		_ = s.last.Close()
+		s.last = nil
+	}
+}
+
+// Close ends the last sending, and there are no others.
+func (s *sendings) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	s.close()
+	return nil
 }
