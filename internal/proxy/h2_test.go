@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -170,6 +172,58 @@ func TestRefusedStreams(t *testing.T) {
 			}
 		}))
 	}
+}
+
+// TestKeptConnectionEndsOverTLS: an endpoint over TLS that closes a kept connection just as a request comes is sent it
+// again, as without TLS, and not blamed.
+func TestKeptConnectionEndsOverTLS(t *testing.T) {
+	certificate := someCertificate()
+	bubble(t, func(t *testing.T) {
+		l, asked := networkOf(t).listen(), 0
+		defer l.Close()
+		go func() {
+			for {
+				plain, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					conn := tls.Server(plain, &tls.Config{Certificates: []tls.Certificate{certificate}})
+					defer conn.Close()
+					from := bufio.NewReader(conn)
+					for n := range 2 {
+						req, err := http.ReadRequest(from)
+						if err != nil {
+							return
+						}
+						asked++
+						_, _ = io.Copy(io.Discard, req.Body)
+						if _, told := req.Header["X-Idempotency-Key"]; told {
+							t.Error("the endpoint is sent what is for net/http alone")
+						}
+						if n == 0 {
+							_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"+
+								"Content-Length: "+strconv.Itoa(len(chatAnswer))+"\r\n\r\n"+chatAnswer)
+						}
+					}
+				}()
+			}
+		}()
+		transport := proxy.NewTransport(proxy.TransportConfig{
+			Connect: time.Second, TLS: &tls.Config{InsecureSkipVerify: true}, Dial: networkOf(t).dial,
+		})
+		t.Cleanup(transport.CloseIdleConnections)
+		r := newFleet(t, proxy.Config{}, transport, []fleet.Endpoint{{Name: "e0", URL: "https://" + l.addr, Weight: 1}})
+		r.listen(t)
+		for range 3 {
+			if res, body := r.post("/v1/chat/completions", chatBody); res.StatusCode != 200 || body != chatAnswer {
+				t.Errorf("%d %s", res.StatusCode, body)
+			}
+		}
+		if len(r.retry) > 0 || asked != 5 {
+			t.Errorf("retried for %q, asked %d times", r.retry, asked)
+		}
+	})
 }
 
 // serveTLS serves HTTP/2 and nothing else, and answers whole requests as answer does, until that fails.

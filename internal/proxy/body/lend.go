@@ -41,6 +41,12 @@ func (p *Payload) Lend(out *http.Request, terms Terms) io.Closer {
 	if !terms.Lean && out.Header.Get("User-Agent") == "" {
 		out.Header["User-Agent"] = []string{""} // keeps net/http from naming itself
 	}
+	if !terms.Lean && !terms.Once && !terms.OnlyOnce {
+		// an empty list is not sent, and tells net/http that a kept connection may have ended under the request
+		if _, ok := out.Header["X-Idempotency-Key"]; !ok {
+			out.Header["X-Idempotency-Key"] = nil
+		}
+	}
 	out.ContentLength = int64(p.len())
 	if out.ContentLength == 0 {
 		out.Body = http.NoBody
