@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/lastknown"
@@ -33,8 +34,47 @@ type TransportConfig struct {
 // off, and with net/http over TLS. docs/decisions has the measurements.
 type Transport struct {
 	lean *h1.Client // nil when net/http does everything
-	std  *http.Transport
-	own  map[string]*http.Transport // of hosts with TLS settings of their own, by host:port
+	std  *renewed
+	own  map[string]*renewed // of hosts with TLS settings of their own, by host:port
+}
+
+// renewNames is how old a connection to a named host may be for one more request. While requests keep coming it would
+// never be unused, and lead to the engine that had the name first, for as long as that engine lives.
+const renewNames = 30 * time.Second
+
+// renewed is net/http's client, which has no age limit for connections: another one takes its place instead, and the
+// requests that the former one carries end there.
+type renewed struct {
+	another func() *http.Transport
+
+	mu    sync.Mutex
+	now   *http.Transport // nil before the first request
+	since time.Time
+}
+
+func (t *renewed) client(host string) *http.Transport {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.now != nil && (!h1.IsName(host) || time.Since(t.since) < renewNames) {
+		return t.now
+	}
+	if t.now != nil {
+		t.now.CloseIdleConnections()
+	}
+	t.now, t.since = t.another(), time.Now()
+	return t.now
+}
+
+func (t *renewed) roundTrip(r *http.Request) (*http.Response, error) {
+	return t.client(r.URL.Hostname()).RoundTrip(r)
+}
+
+func (t *renewed) closeIdleConnections() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.now != nil {
+		t.now.CloseIdleConnections()
+	}
 }
 
 // A connection to an engine over HTTP/2 carries many requests. After pingAfter without a byte from the engine it is
@@ -63,35 +103,43 @@ func NewTransport(cfg TransportConfig) *Transport {
 		d := &net.Dialer{Timeout: cfg.Connect, KeepAliveConfig: keepAlive}
 		cfg.Dial = lastknown.Dialer(unixsocket.Dial(d), log)
 	}
-	t := &Transport{std: &http.Transport{
-		DialContext: cfg.Dial, TLSHandshakeTimeout: cfg.Connect, ForceAttemptHTTP2: true,
-		TLSClientConfig: cfg.TLS, MaxIdleConnsPerHost: 256, IdleConnTimeout: 4 * time.Second, DisableCompression: true,
-		MaxResponseHeaderBytes: answerHead, HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingWait},
-	}}
+	t := &Transport{std: netHTTP(&cfg, cfg.TLS)}
 	for at, c := range cfg.Hosts {
 		if t.own == nil {
-			t.own = map[string]*http.Transport{}
+			t.own = map[string]*renewed{}
 		}
-		own := t.std.Clone()
-		own.TLSClientConfig = c
-		t.own[at] = own
+		t.own[at] = netHTTP(&cfg, c)
 	}
 	if !cfg.NetHTTP {
-		t.lean = h1.New(h1.Config{DialTimeout: cfg.Connect, Dial: cfg.Dial, MaxHeaderBytes: answerHead})
+		t.lean = h1.New(h1.Config{
+			DialTimeout: cfg.Connect, Dial: cfg.Dial, MaxHeaderBytes: answerHead, RenewNames: renewNames,
+		})
 	}
 	return t
+}
+
+// netHTTP is net/http's client for engines with these TLS settings.
+func netHTTP(cfg *TransportConfig, with *tls.Config) *renewed {
+	return &renewed{another: func() *http.Transport {
+		return &http.Transport{
+			DialContext: cfg.Dial, TLSHandshakeTimeout: cfg.Connect, ForceAttemptHTTP2: true, TLSClientConfig: with,
+			MaxIdleConnsPerHost: 256, IdleConnTimeout: 4 * time.Second, DisableCompression: true,
+			MaxResponseHeaderBytes: answerHead,
+			HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingWait},
+		}
+	}}
 }
 
 // RoundTrip sends a request to an engine and returns when the header of the answer has arrived.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme == "https" {
 		if own := t.own[hostPort(r.URL)]; own != nil {
-			return own.RoundTrip(r)
+			return own.roundTrip(r)
 		}
-		return t.std.RoundTrip(r)
+		return t.std.roundTrip(r)
 	}
 	if r = unixsocket.Request(r); t.lean == nil {
-		return t.std.RoundTrip(r)
+		return t.std.roundTrip(r)
 	}
 	return t.lean.RoundTrip(r)
 }
@@ -101,9 +149,9 @@ func (t *Transport) CloseIdleConnections() {
 	if t.lean != nil {
 		t.lean.CloseIdleConnections()
 	}
-	t.std.CloseIdleConnections()
+	t.std.closeIdleConnections()
 	for _, own := range t.own {
-		own.CloseIdleConnections()
+		own.closeIdleConnections()
 	}
 }
 

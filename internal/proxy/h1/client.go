@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync/atomic"
 	"time"
 )
@@ -17,6 +18,9 @@ type Config struct {
 	// (uvicorn under vLLM and SGLang and cpp-httplib under llama-server close after 5 s by default): a connection
 	// that both sides give up at the same moment costs a retry.
 	IdleTimeout time.Duration
+	// RenewNames is how old a connection to a host by name may be for one more request; zero means any age. The name
+	// may be another host's by then.
+	RenewNames time.Duration
 	// MaxIdlePerHost bounds the unused connections kept to one address; zero means 256. The oldest is closed first.
 	MaxIdlePerHost int
 	// MaxHeaderBytes bounds the head of an answer, informational answers before it included; zero means 1 MiB.
@@ -173,7 +177,7 @@ func (c *Client) acquire(ctx context.Context, out *outgoing, fresh bool) (*conn,
 		if cn == nil {
 			break
 		}
-		if !cn.alive(out) {
+		if cn.tooOld(now) || !cn.alive(out) {
 			cn.close()
 			continue
 		}
@@ -194,7 +198,17 @@ func (c *Client) dial(ctx context.Context, addr string) (*conn, error) {
 		return nil, &DialError{Addr: addr, Err: err}
 	}
 	c.dialed.Add(1)
-	return newConn(c, addr, nc), nil
+	cn := newConn(c, addr, nc)
+	if host, _, err := net.SplitHostPort(addr); err == nil && c.cfg.RenewNames > 0 && IsName(host) {
+		cn.renewAt = time.Now().Add(c.cfg.RenewNames)
+	}
+	return cn, nil
+}
+
+// IsName reports whether a host is a name, which another one may have later, and no address.
+func IsName(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err != nil
 }
 
 // CloseIdleConnections closes the connections that no request is using.

@@ -22,6 +22,7 @@ type conn struct {
 	rest    net.Buffers // the bytes not written yet; points into vec
 	reused  bool
 	takenAt time.Time // when the pool gave it out; valid when reused
+	renewAt time.Time // from then on it takes no more requests; zero for any time
 
 	idleSince time.Time // guarded by the pool's lock
 	probe     probe     // looks for bytes or an end on an unused connection
@@ -47,6 +48,8 @@ func newConn(c *Client, addr string, nc net.Conn) *conn {
 func (cn *conn) alive(out *outgoing) bool {
 	return !cn.closed.Load() && cn.in.buffered() == 0 && (cn.checksSilence(out) || cn.probe.quiet())
 }
+
+func (cn *conn) tooOld(now time.Time) bool { return !cn.renewAt.IsZero() && !now.Before(cn.renewAt) }
 
 // checksSilence reports whether sending out itself checks that the connection is silent.
 func (cn *conn) checksSilence(out *outgoing) bool { return cn.lean != nil && out.short() }
