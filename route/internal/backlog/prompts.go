@@ -2,6 +2,7 @@ package backlog
 
 import (
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/warmpath/warmpath/fit"
@@ -30,6 +31,14 @@ type nonStreaming struct {
 	tokens    int64    // tokens of these
 	between   int64    // tokens of those computed since the last first byte of a stream
 	ambiguous bool     // some were queued behind that stream and may have been computed in the same step
+	delayed   delay    // the latest
+}
+
+// delay is by what the expected times of non-streamed answers were postponed.
+type delay struct {
+	until    time.Time
+	perToken float64
+	queued   int64
 }
 
 // arrivalRing is a ring of the latest arrivals of prompts, for Job.Soon.
@@ -158,16 +167,22 @@ func (t *Table) Rebase(now time.Time, slot int, rates Rates) {
 	t.delayNonStreaming(p, perToken)
 }
 
-// delayNonStreaming postpones the expected times of non-streamed answers after those in front took longer.
+// delayNonStreaming postpones the expected times of non-streamed answers after those in front took longer. Those that
+// it has postponed before need it only if more is to be done in front since, or more slowly: streams that end without
+// an answer, by thousands, make it less.
 func (t *Table) delayNonStreaming(p *prompts, perToken float64) {
-	for _, n := range p.nonStreaming.open {
+	w := &p.nonStreaming
+	open, last := w.open, w.delayed
+	if !p.until.After(last.until) && perToken >= last.perToken {
+		open = open[sort.Search(len(open), func(i int) bool { return t.jobs.Get(int(open[i])).End > last.queued }):]
+	}
+	for _, n := range open {
 		j := t.jobs.Get(int(n))
-		if at := p.until.Add(-time.Duration(float64(float64(p.nonStreaming.queued-j.End)*perToken) * 1e6)); at.After(
-			j.ready,
-		) {
+		if at := p.until.Add(-time.Duration(float64(float64(w.queued-j.End)*perToken) * 1e6)); at.After(j.ready) {
 			j.ready = at
 		}
 	}
+	w.delayed = delay{p.until, perToken, w.queued}
 }
 
 // computedUpTo removes the prompts that are computed once the one with this end is, and returns their tokens.

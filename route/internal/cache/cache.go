@@ -61,11 +61,11 @@ type endpoint struct {
 	outstanding resident
 	capacity    capacity
 	grain       grain
-	reuses      bool     // an answer has reported cached tokens
-	flow        int64    // estimated blocks computed so far
-	losses      losses   // of single prompts
-	lost        uint64   // times that the cache was lost
-	pending     []uint32 // leases whose blocks are not computed yet, as they were placed
+	reuses      bool   // an answer has reported cached tokens
+	flow        int64  // estimated blocks computed so far
+	losses      losses // of single prompts
+	lost        uint64 // times that the cache was lost
+	coming      coming
 	last        []uint64 // of a cache for one prompt, the one computed last
 	unreported  unreported
 }
@@ -212,9 +212,9 @@ func (r Reader) Resident(slot int, context int64) int64 {
 // Idle checks the invariants of an endpoint without leases: nothing pending, nothing outstanding, a valid capacity.
 func (r Reader) Idle(slot int) error {
 	e := r.t.endpoints.Get(slot)
-	if len(e.pending) != 0 || len(e.outstanding.leases) != 0 || e.outstanding.blocks != 0 ||
-		e.outstanding.prompts != 0 {
-		return fmt.Errorf("pending %v, outstanding %+v", e.pending, e.outstanding)
+	if len(e.coming.leases) != 0 || e.coming.blocks != 0 ||
+		len(e.outstanding.leases) != 0 || e.outstanding.blocks != 0 || e.outstanding.prompts != 0 {
+		return fmt.Errorf("coming %+v, outstanding %+v", e.coming, e.outstanding)
 	}
 	if x := e.capacity.share; math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
 		return fmt.Errorf("%v of the capacity is taken to be there", x)

@@ -3,7 +3,6 @@ package cache
 import (
 	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/route/internal/blocks"
 )
 
 // capacity is the learnt capacity of one cache.
@@ -126,9 +125,5 @@ func (t *Table) since(e *endpoint, p *Prompt) int {
 	if e.capacity.share <= 1 && flow <= e.capacity.statedBlocks {
 		return flow
 	}
-	for _, n := range e.pending {
-		l := t.leases.Get(int(n))
-		flow -= blocks.Reach(len(l.chain)) - blocks.Reach(l.depth)
-	}
-	return flow
+	return flow - e.coming.blocks
 }

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/fit"
@@ -18,7 +17,7 @@ func (t *Table) Computed(now time.Time, n uint32) {
 	l := t.leases.Get(int(n))
 	e := t.endpoints.Get(l.slot)
 	l.done = true
-	e.settled(n)
+	e.coming.remove(&t.leases, n)
 	if l.epoch == e.epoch {
 		t.confirm(l, e)
 	}
@@ -28,7 +27,7 @@ func (t *Table) Computed(now time.Time, n uint32) {
 // confirm notes that what is left of a lease's prompts is computed. It does not count as a use: engines evict blocks,
 // oldest first, when the request is over.
 func (t *Table) confirm(l *lease, e *endpoint) {
-	for chain := range l.prompts() {
+	for _, chain := range l.prompts() {
 		if e.facts.OnePrompt {
 			t.add(l.slot, e, chain)
 		} else {
@@ -37,19 +36,12 @@ func (t *Table) confirm(l *lease, e *endpoint) {
 	}
 }
 
-// settled removes a lease from pending.
-func (e *endpoint) settled(n uint32) {
-	if i := slices.Index(e.pending, n); i >= 0 {
-		e.pending = slices.Delete(e.pending, i, i+1)
-	}
-}
-
 // computed remembers a prompt whose KV events are still to come.
 func (t *Table) computed(now time.Time, l *lease, e *endpoint) {
 	if !t.reported.Reader().Trusted(l.slot) {
 		return
 	}
-	for chain := range l.prompts() {
+	for _, chain := range l.prompts() {
 		e.unreported.add(now, chain)
 	}
 }
@@ -73,7 +65,7 @@ func (t *Table) Close(now time.Time, f *Ended) (news []string) {
 	e := t.endpoints.Get(l.slot)
 	first := t.removeResident(e, n, l)
 	if !l.done {
-		e.settled(n)
+		e.coming.remove(&t.leases, n)
 		if f.Sent && f.Outcome == fleet.OK {
 			t.computed(now, l, e)
 		}
@@ -104,7 +96,7 @@ func (t *Table) settlePrompts(l *lease, e *endpoint, f *Ended, first bool) {
 	case l.done && e.facts.OnePrompt:
 		// what was computed since has taken its place
 	case f.Outcome == fleet.OK || l.done && l.epoch == e.epoch:
-		for chain := range l.prompts() {
+		for _, chain := range l.prompts() {
 			t.add(l.slot, e, chain)
 		}
 	default:

@@ -12,8 +12,8 @@ import (
 func (t *Table) Apply(now time.Time, slot, requests int, b *reported.Batch, asked time.Time) (news []string) {
 	e := t.endpoints.Get(slot)
 	only := uint64(0) // conversation of the only request that can have caused these blocks
-	if len(e.pending) == 1 && requests == 1 {
-		only = t.reported.Reader().Conversation(e.pending[0])
+	if len(e.coming.leases) == 1 && requests == 1 {
+		only = t.reported.Reader().Conversation(e.coming.leases[0])
 	}
 	cleared, news := t.reported.Apply(slot, b, only)
 	for range cleared {

@@ -29,29 +29,31 @@ func (p *list) add(chain []uint64) {
 	p.ends = append(p.ends, len(p.names))
 }
 
+// prompt is the chain of one of a lease's prompts.
+func (l *lease) prompt(i int) []uint64 {
+	switch {
+	case l.list.none():
+		return l.chain
+	case i == 0:
+		return l.list.names[:l.list.ends[0]]
+	default:
+		return l.list.names[l.list.ends[i-1]:l.list.ends[i]]
+	}
+}
+
 // prompts goes through the prompts of a lease that have blocks.
-func (l *lease) prompts() iter.Seq[[]uint64] {
-	return func(yield func(chain []uint64) bool) {
-		if len(l.chain) > 0 && !yield(l.chain) {
-			return
-		}
-		from := 0
-		for _, end := range l.list.ends {
-			if end > from && !yield(l.list.names[from:end]) {
+func (l *lease) prompts() iter.Seq2[int, []uint64] {
+	return func(yield func(i int, chain []uint64) bool) {
+		for i := range max(1, len(l.list.ends)) {
+			if chain := l.prompt(i); len(chain) > 0 && !yield(i, chain) {
 				return
 			}
-			from = end
 		}
 	}
 }
 
-// common is the longest prefix, in blocks, that a chain shares with a prompt of a lease, or n where that is larger.
-func (l *lease) common(chain []uint64, n int) int {
-	for c := range l.prompts() {
-		n = commonBeyond(chain, c, n)
-	}
-	return n
-}
+// adds is how many blocks a lease's prompt adds to what its endpoint was estimated to have.
+func (l *lease) adds() int { return blocks.Reach(len(l.chain)) - blocks.Reach(l.depth) }
 
 // shrink lets go of more memory than the next lease is likely to need.
 func (p *list) shrink() {

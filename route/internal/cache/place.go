@@ -1,8 +1,6 @@
 package cache
 
 import (
-	"slices"
-
 	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
@@ -78,8 +76,8 @@ func (t *Table) insertNear(slot int, chain []uint64) {
 
 // only is the prompt in a cache for one: that of the latest request to be computed, else the one computed last.
 func (t *Table) only(e *endpoint) []uint64 {
-	for _, n := range slices.Backward(e.pending) {
-		if l := t.leases.Get(int(n)); l.epoch == e.epoch {
+	if n := len(e.coming.leases); n > 0 {
+		if l := t.leases.Get(int(e.coming.leases[n-1])); l.epoch == e.epoch {
 			return l.chain
 		}
 	}
@@ -103,11 +101,11 @@ func (t *Table) takeBack(l *lease, e *endpoint) {
 		t.replace(l.slot, e, t.only(e))
 		return
 	}
-	for chain := range l.prompts() {
+	for _, chain := range l.prompts() {
 		backed := t.index.Confirmed(l.slot, chain)
-		for _, n := range e.pending {
-			if g := t.leases.Get(int(n)); g.epoch == e.epoch {
-				backed = g.common(chain, backed)
+		for _, a := range e.coming.alike {
+			if a.epoch == e.epoch {
+				backed = a.prompts.common(&t.leases, chain, backed)
 			}
 		}
 		t.index.Truncate(l.slot, chain, backed)
@@ -123,13 +121,13 @@ func (e *endpoint) makeRoom(l *lease) {
 
 // added notes that a lease's blocks have been entered at an endpoint that took so many units before.
 func (t *Table) added(n uint32, e *endpoint, l *lease, before int, perByte float64) {
-	t.grew(n, e, l, blocks.Reach(len(l.chain))-blocks.Reach(l.depth), before, perByte)
+	t.grew(n, e, l, l.adds(), before, perByte)
 	t.addResident(e, n, l, perByte)
 }
 
 // grew notes that a lease adds so many new blocks to an endpoint that took so many units before.
 func (t *Table) grew(n uint32, e *endpoint, l *lease, more, before int, perByte float64) {
-	e.pending = append(e.pending, n)
+	e.coming.add(&t.leases, n)
 	l.flow = more
 	e.flow += int64(more)
 	gone := float64(max(0, before+more-t.index.Units(l.slot))*fleet.BlockBytes) * perByte

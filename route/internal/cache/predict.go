@@ -211,8 +211,8 @@ func (r Reader) beingComputed(x *Text, p *Prompt, c *pick.Endpoint) int {
 // coming is beingComputed in blocks.
 func (r Reader) coming(x *Text, p *Prompt, c *pick.Endpoint) int {
 	e, most := r.t.endpoints.Get(c.Slot), 0
-	for _, n := range e.pending {
-		most = r.t.leases.Get(int(n)).common(x.keys, most)
+	for _, a := range e.coming.alike {
+		most = a.prompts.common(&r.t.leases, x.keys, most)
 	}
 	return e.unreported.common(p.Now, x.keys, most)
 }
@@ -225,18 +225,22 @@ func (r Reader) present(x *Text, p *Prompt, c *pick.Endpoint, believed int) int 
 	if c.Load.TransferRequests == 0 || !x.known || r.t.without.Has(ablation.PendingTransfers) {
 		return present
 	}
-	keys, pending := r.Names(x, p.Request, c.Model), r.t.endpoints.Get(c.Slot).pending
+	keys, coming := r.Names(x, p.Request, c.Model), r.t.endpoints.Get(c.Slot).coming.alike
 	computed := r.t.index.Confirmed(c.Slot, keys)
-	for _, k := range pending {
-		if g := r.t.leases.Get(int(k)); g.leg != fleet.LegDecode {
-			computed = g.common(keys, computed)
+	for _, a := range coming {
+		if !a.transfer {
+			computed = a.prompts.common(&r.t.leases, keys, computed)
 		}
 	}
-	for _, k := range pending {
-		g := r.t.leases.Get(int(k))
-		if n := max(g.sure, computed); g.leg == fleet.LegDecode && n < present && n < min(len(keys), len(g.chain)) &&
-			keys[n] == g.chain[n] {
-			present = n
+	for _, a := range coming {
+		if !a.transfer {
+			continue
+		}
+		for p := range a.prompts.beyond(&r.t.leases, keys, computed) {
+			l := r.t.leases.Get(int(p.lease))
+			if n := max(l.sure, computed); n < present && n < min(len(keys), len(l.chain)) && keys[n] == l.chain[n] {
+				present = n
+			}
 		}
 	}
 	return present

@@ -1,0 +1,67 @@
+package cache
+
+import (
+	"slices"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/slot"
+)
+
+// coming are an endpoint's requests whose blocks are not computed yet.
+type coming struct {
+	leases []uint32 // as they were placed
+	alike  []alike  // their prompts; one without prompts is free
+	blocks int      // what their prompts add to what was there
+}
+
+// alike are the prompts that come to one generation of a cache in one way.
+type alike struct {
+	epoch    uint32
+	transfer bool // they are computed elsewhere
+	prompts  ranking
+}
+
+// add adds a lease.
+func (c *coming) add(leases *slot.Table[lease], n uint32) {
+	l := leases.Get(int(n))
+	c.leases = append(c.leases, n)
+	c.blocks += l.adds()
+	for i, chain := range l.prompts() {
+		c.of(l).prompts.add(leases, ranked{n, int32(i)}, chain)
+	}
+}
+
+// remove removes a lease, if it is there.
+func (c *coming) remove(leases *slot.Table[lease], n uint32) {
+	i := slices.Index(c.leases, n)
+	if i < 0 {
+		return
+	}
+	l := leases.Get(int(n))
+	c.leases = slices.Delete(c.leases, i, i+1)
+	c.blocks -= l.adds()
+	for i, chain := range l.prompts() {
+		c.of(l).prompts.remove(leases, ranked{n, int32(i)}, chain)
+	}
+}
+
+// of is the row for a lease's prompts.
+func (c *coming) of(l *lease) *alike {
+	free, transfer := -1, l.leg == fleet.LegDecode
+	for i := range c.alike {
+		a := &c.alike[i]
+		if a.epoch == l.epoch && a.transfer == transfer {
+			return a
+		}
+		if len(a.prompts) == 0 {
+			free = i
+		}
+	}
+	if free < 0 {
+		free = len(c.alike)
+		c.alike = append(c.alike, alike{})
+	}
+	a := &c.alike[free]
+	a.epoch, a.transfer = l.epoch, transfer
+	return a
+}
