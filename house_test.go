@@ -103,7 +103,10 @@ var plan = map[string]room{
 	"internal/state":      {may: []string{"internal/wholefile", "route"}},
 	"internal/guard":      {},
 	"internal/httpclient": {},
-	"internal/forwarded":  {may: []string{"internal/guard"}, third: []string{"github.com/pires/go-proxyproto"}},
+	"internal/instant":    {},
+	"internal/forwarded": {
+		may: []string{"internal/guard", "internal/instant"}, third: []string{"github.com/pires/go-proxyproto"},
+	},
 	"internal/peers": {
 		may:   []string{"fleet", "internal/live", "internal/panics", "internal/places", "route", "session"},
 		third: []string{"github.com/redis/rueidis", "github.com/zeebo/xxh3"},
@@ -131,9 +134,11 @@ var plan = map[string]room{
 	"internal/proxy/h1":       {},
 	"internal/proxy/external": {may: []string{"fleet"}},
 	"internal/proxy/body":     {may: []string{"internal/proxy/h1", "prompt"}},
-	"internal/proxy/timeouts": {may: []string{"fleet", "internal/live", "internal/proxy/h1", "route"}},
-	"internal/proxy/quota":    {may: []string{"fleet"}, third: []string{"github.com/zeebo/xxh3"}},
-	"internal/proxy/paths":    {may: []string{"internal/guard", "policy/nearest", "prompt"}},
+	"internal/proxy/timeouts": {may: []string{
+		"fleet", "internal/instant", "internal/live", "internal/proxy/h1", "route",
+	}},
+	"internal/proxy/quota": {may: []string{"fleet"}, third: []string{"github.com/zeebo/xxh3"}},
+	"internal/proxy/paths": {may: []string{"internal/guard", "policy/nearest", "prompt"}},
 	"internal/proxy/fault": {
 		may: []string{
 			"fleet", "internal/guard", "internal/proxy/body", "internal/proxy/paths", "internal/proxy/h1",
@@ -150,7 +155,7 @@ var plan = map[string]room{
 		"engine", "engine/handover", "engine/rawjson", "fleet", "internal/forwarded", "internal/proxy/body",
 		"internal/proxy/external", "internal/proxy/identity", "internal/tracing", "prompt", "prompt/jsonscan", "route",
 	}, third: []string{"golang.org/x/net"}},
-	"internal/proxy/client":  {may: []string{}},
+	"internal/proxy/client":  {may: []string{"internal/instant"}},
 	"internal/proxy/catalog": {may: []string{"fleet", "internal/live", "internal/panics", "route"}},
 	"internal/probe": {
 		may: []string{"engine", "fleet", "internal/httpclient", "internal/panics", "internal/shortage", "route"},
@@ -189,7 +194,10 @@ var plan = map[string]room{
 		"fleet", "internal/live", "internal/wholefile", "internal/wholelines", "route", "sim/trace",
 	}},
 	"internal/trtserve": {
-		may:   []string{"fleet", "internal/etcdkeys", "internal/guard", "internal/live", "internal/panics", "route"},
+		may: []string{
+			"fleet", "internal/etcdkeys", "internal/guard", "internal/instant", "internal/live", "internal/panics",
+			"route",
+		},
 		third: []string{"github.com/prometheus/client_golang"},
 	},
 	"internal/saturation": {may: []string{"fit", "fleet", "route"}},
@@ -224,8 +232,8 @@ var plan = map[string]room{
 	"internal/enginetest/prompts": {may: []string{"sim/text"}, third: []string{"github.com/zeebo/xxh3"}, tests: true},
 	"internal/enginetest/pump":    {may: []string{"internal/enginetest/kv", "sim/engine"}, tests: true},
 	"internal/kvevents": {may: []string{
-		"engine", "engine/kv", "fleet", "internal/guard", "internal/live", "internal/panics", "internal/places",
-		"internal/zmtp", "kvstream", "route",
+		"engine", "engine/kv", "fleet", "internal/guard", "internal/instant", "internal/live", "internal/panics",
+		"internal/places", "internal/zmtp", "kvstream", "route",
 	}},
 	"internal/lmcache": {
 		may: []string{
@@ -236,7 +244,7 @@ var plan = map[string]room{
 	"internal/zmtp":      {},
 	"internal/pemfile":   {may: []string{"internal/wholefile"}},
 	"internal/places":    {},
-	"internal/panics":    {},
+	"internal/panics":    {may: []string{"internal/instant"}},
 	"internal/tokenizer": {may: []string{"internal/wholefile", "jinja"}, third: []string{"golang.org/x/text"}},
 	"internal/play": {
 		may:   []string{"internal/terminal", "sim/trace"},
@@ -354,6 +362,63 @@ func TestFloorPlan(t *testing.T) {
 		}
 		if !seen[dir] {
 			t.Errorf("the floor plan names %s, where there is no code", dir)
+		}
+	}
+}
+
+// unixTimes are the files that may use Unix times, with why. The difference of two is wrong where the clock was set
+// between them, so that time limits pass at once, or not for hours.
+var unixTimes = map[string]string{
+	"internal/admin/history.go":           "points of the page stand at times of day",
+	"internal/admin/stream.go":            "told to the page",
+	"internal/metrics/certificates.go":    "told",
+	"internal/metrics/config.go":          "told",
+	"internal/metrics/state.go":           "told",
+	"internal/peers/group.go":             "told to other routers",
+	"internal/peers/keep.go":              "kept by Redis for other routers",
+	"internal/proxy/identity/keys.go":     "told",
+	"internal/proxy/identity/tenant.go":   "told",
+	"internal/proxy/send/leg.go":          "whether it is still the same minute",
+	"internal/proxy/transfers/numbers.go": "part of an id",
+	"internal/state/state.go":             "kept in a file",
+	"policy/sent/window.go":               "a clock that goes back adds to the latest second",
+	"route/internal/backlog/queue.go":     "compared with those of other routers",
+	"route/internal/backlog/share.go":     "all routers halve at the same time",
+	"route/internal/budget/budget.go":     "a clock that goes back changes nothing",
+}
+
+// TestUnixTimes: what lasts is measured by times or by package instant, and not by the clock, which may be set.
+func TestUnixTimes(t *testing.T) {
+	used := map[string]bool{}
+	for _, f := range sources(t) {
+		first, _, _ := strings.Cut(f.path, "/")
+		tests := first == "sim" || first == "realtest" || plan[onPlan(path.Dir(f.path))].tests
+		if f.test || f.module != "." || tests {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			name, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || !slices.Contains([]string{"Unix", "UnixMilli", "UnixMicro", "UnixNano"}, name.Sel.Name) {
+				return true
+			}
+			if len(call.Args) > 0 { // of package time; its beginning is a deadline that has passed
+				if v, ok := call.Args[0].(*ast.BasicLit); ok && v.Value == "1" {
+					return true
+				}
+			}
+			if used[f.path] = true; unixTimes[f.path] == "" {
+				t.Errorf("%s: measure what lasts by package instant, or say in unixTimes why it is no matter", f.at(n))
+			}
+			return true
+		})
+	}
+	for file := range unixTimes {
+		if !used[file] {
+			t.Errorf("unixTimes names %s, which uses none", file)
 		}
 	}
 }

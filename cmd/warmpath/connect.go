@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/forwarded"
 	"github.com/warmpath/warmpath/internal/guard"
+	"github.com/warmpath/warmpath/internal/instant"
 	"github.com/warmpath/warmpath/internal/newconns"
 	"github.com/warmpath/warmpath/internal/proxy/quota"
 )
@@ -34,8 +35,8 @@ func (n *connections) connect(c net.Conn) (newconns.Place, error) {
 		return place, nil
 	}
 	var limit *quota.Error
-	if last := n.told.Load(); errors.As(err, &limit) && now.UnixNano()-last >= int64(crowdedEvery) &&
-		n.told.CompareAndSwap(last, now.UnixNano()) {
+	at, last := instant.Of(now), n.told.Load()
+	if errors.As(err, &limit) && at-last >= int64(crowdedEvery) && n.told.CompareAndSwap(last, at) {
 		n.log.Warn("connections of clients are refused", "limit", limit.Setting, "most", limit.Most,
 			"client", below(c).RemoteAddr().String())
 	}

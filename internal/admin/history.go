@@ -86,7 +86,7 @@ func (h *history) charge(endpoint string, tokens int64) {
 // advance closes points that are over.
 func (h *history) advance(now time.Time, t *Tally) {
 	slot := now.Unix() / pointSeconds
-	if h.slot == 0 || slot-h.slot > points {
+	if h.slot == 0 || slot-h.slot > points || h.slot-slot > 1 { // the clock was set back
 		h.slot, h.past = slot, h.past[:0]
 		return
 	}

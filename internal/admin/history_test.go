@@ -66,6 +66,17 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// TestHistoryWhereTheClockIsSetBack: it begins anew, and does not wait for the clock.
+func TestHistoryWhereTheClockIsSetBack(t *testing.T) {
+	tally, t0 := NewTally(), time.Unix(1_800_000_000, 0)
+	for _, at := range []time.Time{t0, t0.Add(30 * time.Second), t0.Add(-time.Hour)} {
+		tally.Listener().Served(&live.Served{Status: 200, Started: at, FirstByte: at, Ended: at})
+	}
+	if got := tally.since(t0.Add(20*time.Second-time.Hour), 0); len(got) != 2 {
+		t.Errorf("got %d points, want 2: %+v", len(got), got)
+	}
+}
+
 func TestHistoryIsBounded(t *testing.T) {
 	tally, t0 := NewTally(), time.Unix(1_800_000_000, 0)
 	for i := range 2 * points {

@@ -9,10 +9,11 @@ import (
 	"github.com/pires/go-proxyproto"
 
 	"github.com/warmpath/warmpath/internal/guard"
+	"github.com/warmpath/warmpath/internal/instant"
 )
 
-// tellAgain is the least interval between logged refusals in seconds.
-const tellAgain = 10
+// tellAgain is the least interval between logged refusals.
+const tellAgain = 10 * time.Second
 
 // Listener returns l with connections that begin with a header of the PROXY protocol, version 1 or 2, and whose
 // RemoteAddr is the client named there. A connection from an untrusted peer is closed. One whose header is missing,
@@ -41,8 +42,8 @@ func (l *listener) Accept() (net.Conn, error) {
 			return proxyproto.NewConn(c, proxyproto.WithPolicy(proxyproto.REQUIRE),
 				proxyproto.SetReadHeaderTimeout(l.within)), nil
 		}
-		now := time.Now().Unix()
-		if last := l.told.Load(); now-last >= tellAgain && l.told.CompareAndSwap(last, now) {
+		now := instant.Now()
+		if last := l.told.Load(); now-last >= int64(tellAgain) && l.told.CompareAndSwap(last, now) {
 			l.log.Warn("a connection was refused: proxy_protocol takes them from trusted_proxies only",
 				"from", c.RemoteAddr().String())
 		}

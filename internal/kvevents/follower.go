@@ -57,7 +57,7 @@ type Follower struct {
 	untied    atomic.Uint64  // messages of publishers without a known endpoint
 	allowed   guard.Networks // networks of publishers
 	refused   atomic.Uint64  // connections from elsewhere, or too many
-	refusedAt atomic.Int64   // when one was last logged, in seconds
+	refusedAt atomic.Int64   // instant at which one was last logged
 	listeners []net.Listener // set before Run
 
 	wg sync.WaitGroup

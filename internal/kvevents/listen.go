@@ -13,6 +13,7 @@ import (
 
 	"github.com/warmpath/warmpath/engine/kv"
 	"github.com/warmpath/warmpath/internal/guard"
+	"github.com/warmpath/warmpath/internal/instant"
 	"github.com/warmpath/warmpath/internal/panics"
 	"github.com/warmpath/warmpath/internal/places"
 	"github.com/warmpath/warmpath/internal/zmtp"
@@ -115,21 +116,21 @@ func (f *Follower) accept(ctx context.Context, l net.Listener, rank int) {
 	}
 }
 
-// tellAgain is the least interval between logged refusals in seconds: publishers retry again and again.
-const tellAgain = 10
+// tellAgain is the least interval between logged refusals: publishers retry again and again.
+const tellAgain = 10 * time.Second
 
 // refuse closes a connection that is not heard.
 func (f *Follower) refuse(c net.Conn, why string) {
 	f.refused.Add(1)
-	now := time.Now().Unix()
-	if last := f.refusedAt.Load(); now-last >= tellAgain && f.refusedAt.CompareAndSwap(last, now) {
+	now := instant.Now()
+	if last := f.refusedAt.Load(); now-last >= int64(tellAgain) && f.refusedAt.CompareAndSwap(last, now) {
 		f.log.Warn("KV events: a publisher that dials in is refused, "+why, "address", c.RemoteAddr())
 	}
 	_ = c.Close()
 }
 
 // Refusing reports whether a connection was refused within the last minute.
-func (f *Follower) Refusing() bool { return time.Now().Unix()-f.refusedAt.Load() < 60 }
+func (f *Follower) Refusing() bool { return instant.Now()-f.refusedAt.Load() < int64(time.Minute) }
 
 // hear reads what one connection publishes until it ends.
 func (f *Follower) hear(ctx context.Context, c net.Conn, rank int) error {

@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/instant"
 )
 
 // Reader is what reads, as the metric and the log name it.
@@ -56,9 +58,8 @@ func Catch(log *slog.Logger, who Reader, f func()) (ok bool) {
 		}
 		t := tallies[who]
 		n := t.caught.Add(1)
-		now, last := time.Now().UnixNano(), t.told.Load()
-		since := now - last // negative where the clock was set back
-		if n > 1 && since >= 0 && since < int64(tellAgain) || !t.told.CompareAndSwap(last, now) {
+		now, last := instant.Now(), t.told.Load()
+		if now-last < int64(tellAgain) || !t.told.CompareAndSwap(last, now) {
 			return
 		}
 		stack := debug.Stack()

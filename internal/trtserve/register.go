@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/guard"
+	"github.com/warmpath/warmpath/internal/instant"
 )
 
 // Registration says who may use the storage at which workers register, and which addresses they may register. All else
@@ -53,9 +54,9 @@ type gate struct {
 	logged atomic.Int64 // Unix time of the last refusal that was logged
 }
 
-// logEvery is the least time in seconds between two logged refusals: workers that are refused call every few seconds,
+// logEvery is the least time between two logged refusals: workers that are refused call every few seconds,
 // attackers more often.
-const logEvery = 10
+const logEvery = 10 * time.Second
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if why := g.s.cfg.Registration.refused(r, g.s.cfg.Source(r)); why != "" {
@@ -67,8 +68,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // refuse answers as newer orchestrators do without their key.
 func (g *gate) refuse(w http.ResponseWriter, r *http.Request, why string) {
-	now := time.Now().Unix()
-	if last := g.logged.Load(); now-last >= logEvery && g.logged.CompareAndSwap(last, now) {
+	now := instant.Now()
+	if last := g.logged.Load(); now-last >= int64(logEvery) && g.logged.CompareAndSwap(last, now) {
 		g.s.log.Warn("refused a call to the workers' storage", "from", r.RemoteAddr, "path", r.URL.Path, "why", why)
 	}
 	writeJSON(w, http.StatusForbidden, map[string]any{"result": false, "detail": why})

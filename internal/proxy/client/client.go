@@ -15,6 +15,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/instant"
 )
 
 // slowWrite is the duration of a write from which on the router counts as waiting for the client and not for the
@@ -32,10 +34,10 @@ type Client struct {
 	idle time.Duration // longest time that a write may take
 	log  *slog.Logger
 
-	writing atomic.Int64 // unix nanoseconds at which the current write to the client began, 0 for none
+	writing atomic.Int64 // instant at which the current write to the client began, 0 for none
 	cut     bool         // the client did not read. Guarded by the caller's lock
 	limited bool         // writes to the client have a deadline. Guarded by the caller's lock
-	// unix nanoseconds until which the client may send its body, 0 when the router does not wait for it
+	// instant until which the client may send its body, 0 when the router does not wait for it
 	reading atomic.Int64
 }
 
@@ -57,7 +59,7 @@ func (c *Client) WriteHeader(status int) { c.w.WriteHeader(status) }
 // does not take it within its idle time, Check cuts the client and Send returns an error.
 func (c *Client) Send(part []byte, flush bool) (took time.Duration, err error) {
 	began := time.Now()
-	c.writing.Store(began.UnixNano())
+	c.writing.Store(instant.Of(began))
 	if _, err = c.w.Write(part); err == nil && flush {
 		switch f := c.w.(type) {
 		case interface{ FlushError() error }:
@@ -74,7 +76,7 @@ func (c *Client) Send(part []byte, flush bool) (took time.Duration, err error) {
 }
 
 // WriteWaits notes that another writer than Send now waits for the client.
-func (c *Client) WriteWaits() { c.writing.Store(time.Now().UnixNano()) }
+func (c *Client) WriteWaits() { c.writing.Store(instant.Now()) }
 
 // WriteDone notes the end of that wait.
 func (c *Client) WriteDone() { c.writing.Store(0) }
@@ -86,16 +88,16 @@ func (c *Client) ReadsUntil(until time.Time) {
 		c.reading.Store(0)
 		return
 	}
-	c.reading.Store(until.UnixNano())
+	c.reading.Store(instant.Of(until))
 }
 
 // Check cuts a client that has not sent its body in time, or has not taken a write within its idle time.
 func (c *Client) Check(now time.Time) {
-	if until := c.reading.Load(); until != 0 && now.UnixNano() >= until {
+	if until := c.reading.Load(); until != 0 && instant.Of(now) >= until {
 		c.stopReading()
 	}
 	since := c.writing.Load()
-	if since == 0 || c.cut || now.UnixNano()-since < int64(c.idle) {
+	if since == 0 || c.cut || instant.Of(now)-since < int64(c.idle) {
 		return
 	}
 	c.limitWrites(time.Unix(1, 0))
@@ -114,7 +116,7 @@ func (c *Client) stopReading() { _ = http.NewResponseController(c.w).SetReadDead
 // Waits reports whether the client holds up a write, so that the router does not read from the engine.
 func (c *Client) Waits(now time.Time) bool {
 	since := c.writing.Load()
-	return since != 0 && now.UnixNano()-since >= int64(slowWrite)
+	return since != 0 && instant.Of(now)-since >= int64(slowWrite)
 }
 
 // Writing reports whether a write is in progress.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/instant"
 	"github.com/warmpath/warmpath/internal/live"
 )
 
@@ -42,7 +43,7 @@ func (g *Unreachable) why(endpoint, line string) error {
 
 // Update updates the list.
 func (g *Unreachable) Update(now time.Time, from *live.Fleet) {
-	g.looked = now.UnixNano()
+	g.looked = instant.Of(now)
 	clear(g.endpoints)
 	clear(g.mute)
 	clear(g.up)

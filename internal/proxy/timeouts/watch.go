@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/instant"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -17,8 +18,8 @@ type Watch struct {
 	endpoint   string
 	line       string // see route.Line
 	lease      fleet.Lease
-	deadline   atomic.Int64 // unix nanoseconds at which the attempt is given up; 0 for never
-	moved      atomic.Int64 // unix nanoseconds of the last sign of life, moved on by later waits for the client
+	deadline   atomic.Int64 // instant at which the attempt is given up; 0 for never
+	moved      atomic.Int64 // instant of the last sign of life, moved on by later waits for the client
 	told       atomic.Int64 // the same without what servers send by the clock: comments and pings
 	hasData    atomic.Bool  // the answer's first data has arrived
 
@@ -40,7 +41,7 @@ func (w *Watch) At(endpoint string) bool { return w.endpoint == endpoint }
 
 // Wait starts a time limit on the next sign of life.
 func (w *Watch) Wait(limit time.Duration) {
-	now := time.Now().UnixNano()
+	now := instant.Now()
 	w.moved.Store(now)
 	w.told.Store(now)
 	w.deadline.Store(now + int64(limit))
@@ -48,7 +49,7 @@ func (w *Watch) Wait(limit time.Duration) {
 
 // Extend notes a sign of life, and ends the time limit no sooner than after limit.
 func (w *Watch) Extend(limit time.Duration) {
-	now := time.Now().UnixNano()
+	now := instant.Now()
 	w.moved.Store(now)
 	w.told.Store(now)
 	w.deadline.Store(max(w.deadline.Load(), now+int64(limit)))
@@ -56,7 +57,7 @@ func (w *Watch) Extend(limit time.Duration) {
 
 // Shorten ends the time limit no later than after limit.
 func (w *Watch) Shorten(limit time.Duration) {
-	until := time.Now().UnixNano() + int64(limit)
+	until := instant.Now() + int64(limit)
 	if deadline := w.deadline.Load(); deadline == 0 || deadline > until {
 		w.deadline.Store(until)
 	}
@@ -75,7 +76,7 @@ func (w *Watch) Resume(limit int64, paused time.Duration) {
 }
 
 // Alive notes a sign of life of the engine's server, as a comment or a ping; the time limit continues.
-func (w *Watch) Alive() { w.moved.Store(time.Now().UnixNano()) }
+func (w *Watch) Alive() { w.moved.Store(instant.Now()) }
 
 // FirstData notes that the answer's first data has arrived.
 func (w *Watch) FirstData() { w.hasData.Store(true) }
@@ -84,7 +85,7 @@ func (w *Watch) FirstData() { w.hasData.Store(true) }
 func (w *Watch) HasData() bool { return w.hasData.Load() }
 
 // Moved is the time of the engine's last sign of life, moved on by later waits for the client.
-func (w *Watch) Moved() time.Time { return time.Unix(0, w.moved.Load()) }
+func (w *Watch) Moved() time.Time { return instant.Time(w.moved.Load()) }
 
 // Sign adds to signs when the engine last said anything of its answer: now while the client holds up the stream. It
 // adds nothing before the engine has begun its answer. Pings are no sign that it computes: like its health checks they
@@ -95,7 +96,7 @@ func (w *Watch) Sign(signs *route.StreamsAlive, held bool, now time.Time) {
 	}
 	told := now
 	if !held {
-		told = time.Unix(0, w.told.Load())
+		told = instant.Time(w.told.Load())
 	}
 	if told.After(signs.At[w.endpoint]) {
 		signs.At[w.endpoint] = told
@@ -110,22 +111,22 @@ const downPatience = 12
 // Overdue is the reason to give up the attempt now; nil for none. refusing is how long a gone engine may be silent, and
 // sent means that the client has seen a part of the answer.
 func (w *Watch) Overdue(now time.Time, gone *Unreachable, refusing time.Duration, sent bool) error {
-	deadline := w.deadline.Load()
+	deadline, at := w.deadline.Load(), instant.Of(now)
 	why := gone.why(w.endpoint, w.line)
 	switch {
 	case deadline == 0:
-	case now.UnixNano() >= deadline && w.hasData.Load():
+	case at >= deadline && w.hasData.Load():
 		return ErrIdle
-	case now.UnixNano() >= deadline:
+	case at >= deadline:
 		return ErrNoFirstByte
 	case why == nil:
 	// it was sent after the look: it tries an endpoint whose ejection has ended since
 	case w.moved.Load() > gone.looked:
 	// a silent one has been waited for
-	case !errors.Is(why, ErrSilent) && !errors.Is(why, ErrMute) && now.UnixNano()-w.moved.Load() < int64(refusing):
+	case !errors.Is(why, ErrSilent) && !errors.Is(why, ErrMute) && at-w.moved.Load() < int64(refusing):
 	case errors.Is(why, ErrRefusing), w.moves && !sent && gone.others(w.pool, why):
 		return why
-	case errors.Is(why, ErrDown) && w.hasData.Load() && now.UnixNano()-w.moved.Load() >= downPatience*int64(refusing):
+	case errors.Is(why, ErrDown) && w.hasData.Load() && at-w.moved.Load() >= downPatience*int64(refusing):
 		return ErrStalled
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/instant"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -32,7 +33,7 @@ func TestTrialIsNotGivenUp(t *testing.T) {
 			w := NewWatch(context.Background(), decided(), "m", true)
 			w.Wait(time.Hour)
 			gone := &Unreachable{
-				looked: w.Moved().Add(tt.looked).UnixNano(), endpoints: map[string]error{"e0": ErrSilent},
+				looked: instant.Of(w.Moved().Add(tt.looked)), endpoints: map[string]error{"e0": ErrSilent},
 				up: map[string]int{"m": tt.others},
 			}
 			if got := w.Overdue(w.Moved().Add(time.Second), gone, time.Minute, false); !errors.Is(got, tt.want) {
@@ -66,7 +67,7 @@ func TestStalledAnswer(t *testing.T) {
 			if tt.begun {
 				w.FirstData()
 			}
-			gone := &Unreachable{looked: w.Moved().UnixNano() + 1, endpoints: map[string]error{}}
+			gone := &Unreachable{looked: instant.Of(w.Moved()) + 1, endpoints: map[string]error{}}
 			if tt.engine != nil {
 				gone.endpoints["e0"] = tt.engine
 			}
@@ -101,7 +102,7 @@ func TestMuteForOneModel(t *testing.T) {
 			w := NewWatch(context.Background(), decided(), tt.model, tt.moves)
 			w.Wait(time.Hour)
 			gone := NewGone()
-			gone.looked = w.Moved().UnixNano() + 1
+			gone.looked = instant.Of(w.Moved()) + 1
 			gone.mute[[2]string{"e0", "m"}] = true
 			gone.up["m"] = tt.up
 			if got := w.Overdue(w.Moved().Add(time.Second), gone, time.Minute, tt.sent); !errors.Is(got, tt.want) {
