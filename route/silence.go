@@ -21,7 +21,11 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Ch
 		if at, ok := ev.At[ep.Name()]; ok {
 			r.health.Alive(ep.Slot(), at)
 		}
-		if r.cfg.Silent >= 0 && r.backlog.Reader().Load(ep.Slot()).Requests > 0 &&
+		load := r.backlog.Reader().Load(ep.Slot())
+		if load.Working() == load.Queued {
+			r.health.Idle(now, ep.Slot())
+		}
+		if r.cfg.Silent >= 0 && load.Requests > 0 &&
 			!r.health.Reader().IsSilent(now, ep.Slot()) &&
 			r.health.Reader().SinceLastByte(now, ep.Slot()) >= r.cfg.Silent {
 			r.listen(now, ep)
@@ -114,7 +118,12 @@ func (r *Router) listen(now time.Time, ep registry.Endpoint) {
 	untried := recent.Jobs == 0 && older.Late && now.Sub(judged.Until(ep.Slot(), fleet.StateEjected)) >= r.cfg.Silent
 	// its own figures tell more than expectations of answers, of which some have none
 	stands := judged.Stands(ep.Slot()) >= standsTimes*r.cfg.Silent && now.Sub(recent.Since) >= standsTimes*r.cfg.Silent
-	if !stands && (!recent.Late && !untried || r.occupied(ep, recent.NonStreaming+older.NonStreaming)) {
+	late, lateSince := recent.Late, recent.LateSince
+	if !late && untried {
+		late, lateSince = true, older.LateSince
+	}
+	proved := stands || r.lost(now, ep, max(recent.MostTokens, older.MostTokens))
+	if !proved && (!late || r.occupied(now, ep, lateSince)) {
 		return
 	}
 	least := now.Sub(recent.Since)
@@ -131,15 +140,29 @@ func (r *Router) listen(now time.Time, ep registry.Endpoint) {
 	r.describeShort(now, ep)
 }
 
-// occupied reports whether this many non-streamed answers of unknown length occupy all places of an endpoint. Further
-// requests then wait for them without any data. An engine that does not report its places is taken to have many. It has
-// one if it is made for one user, or is of an unknown kind and answers nobody while it computes.
-func (r *Router) occupied(e registry.Endpoint, wholes int) bool {
+// together is the time within which requests may reach an engine in another order than they were sent in.
+const together = time.Second
+
+// occupied reports whether non-streamed answers of unknown length occupy all places of an endpoint for a request sent
+// at a time. It then waits for them without any data. They were sent before it, or at about that time: engines take
+// requests in order, and what came later takes nothing from it. An engine that does not report its places is taken to
+// have many. It has one if it is made for one user, or is of an unknown kind and answers nobody while it computes.
+func (r *Router) occupied(now time.Time, e registry.Endpoint, sent time.Time) bool {
 	places, k := e.Places(), e.Kind()
 	alone := k == fleet.KindLlamaCpp || k == fleet.KindOllama ||
 		k == fleet.KindOther && r.health.Reader().Unanswered(e.Slot())
 	if places == 0 && alone {
 		places = 1
 	}
-	return places > 0 && wholes >= places
+	return places > 0 && r.backlog.Reader().WholesBefore(now, e.Slot(), sent.Add(together)) >= places
+}
+
+// lost reports whether an endpoint has had requests without a break and sent nothing for longer than its longest answer
+// takes, whatever became of these requests: the clients of an engine that hangs leave before an answer without a limit
+// of its length is overdue. Figures of its own tell it better.
+func (r *Router) lost(now time.Time, e registry.Endpoint, mostTokens int) bool {
+	judged := r.health.Reader()
+	longest := r.backlog.Reader().LongestMs(e.Slot(), mostTokens, e.Context(), r.speed.Reader())
+	return longest > 0 && !judged.TellsWork(e.Slot()) &&
+		judged.Unheard(now, e.Slot()) >= r.cfg.Silent+time.Duration(min(longest, 1e9)*1e6)
 }

@@ -68,6 +68,138 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 	}
 }
 
+// TestHangsBehindWholes: an engine with one place whose answers are not streamed hangs, or takes long. New requests
+// come all the time, and clients leave after a minute.
+func TestHangsBehindWholes(t *testing.T) {
+	const perAnswer = 20 * time.Millisecond
+	type world struct {
+		r    *route.Router
+		now  time.Time
+		open []fleet.Lease
+	}
+	say := func(w *world) {
+		w.r.Observe(w.now, route.FirstByte{Lease: w.open[0]})
+		usage := fleet.Usage{PromptTokens: 1000, OutputTokens: 50}
+		w.r.Observe(w.now, route.Finished{Lease: w.open[0], Usage: usage})
+		w.open = w.open[1:]
+	}
+	for name, tt := range map[string]struct {
+		report fleet.Report
+		most   int           // tokens, stated by clients
+		first  int           // of the first of them
+		stay   time.Duration // how long clients do; 0 is a minute, below 0 for ever
+		every  time.Duration // how often one comes; 0 is 5 seconds
+		then   func(w *world, i int)
+		from   time.Duration // it is ejected in this time; 0 for never
+		to     time.Duration
+	}{
+		"it hangs, and the length is limited": {
+			fleet.Report{Kind: fleet.KindOllama}, 1000, 0, 0, 0, nil, 40 * time.Second, 2 * time.Minute,
+		},
+		"a long one is in front": {
+			fleet.Report{Kind: fleet.KindOllama}, 100, 4000, -1, 0, func(w *world, i int) {
+				if i == 140 {
+					say(w)
+				}
+			}, 140 * time.Second, 0,
+		},
+		"it hangs, and nothing limits the length": {
+			fleet.Report{Kind: fleet.KindOllama}, 0, 0, 0, 0, nil, 10 * time.Minute, 12 * time.Minute,
+		},
+		"so of an unknown kind, with several places": {
+			fleet.Report{Slots: 4}, 0, 0, 0, 0, nil, 10 * time.Minute, 12 * time.Minute,
+		},
+		"its context limits the length": {
+			fleet.Report{Kind: fleet.KindLlamaCpp, Models: []fleet.Model{{ID: "m", ContextTokens: 8192}}},
+			0, 0, 0, 0, nil, 5 * time.Minute, 6 * time.Minute,
+		},
+		"a client has stated more": {
+			fleet.Report{Kind: fleet.KindOllama}, 0, 32_000, -1, 0, nil, 21 * time.Minute, 23 * time.Minute,
+		},
+		"nothing limits the length, and each takes ten minutes": {
+			fleet.Report{Kind: fleet.KindOllama}, 0, 0, -1, time.Minute, func(w *world, i int) {
+				if i%600 == 599 {
+					say(w)
+				}
+			}, 0, 0,
+		},
+		"it has nothing to do now and then": {
+			fleet.Report{Kind: fleet.KindOllama}, 0, 0, 0, 2 * time.Minute, nil, 0, 0,
+		},
+		"its figures move": {
+			fleet.Report{Slots: 1}, 0, 0, 0, 0, func(w *world, i int) {
+				w.r.Observe(w.now, route.Probed{Endpoint: "a", Report: fleet.Report{
+					Healthy: true, Slots: 1, Models: []fleet.Model{{ID: "m"}},
+					Load: &fleet.LoadReport{Running: 1, Waiting: -1, KVUsage: -1, Work: uint64(i + 1)},
+				}})
+			}, 0, 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{now: time.Unix(1_000_000, 0)}
+			w.r = route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, EjectAfter: 1000})
+			w.r.Observe(w.now, route.Declared{
+				Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}},
+			})
+			tt.report.Healthy = true
+			if tt.report.Models == nil {
+				tt.report.Models = []fleet.Model{{ID: "m"}}
+			}
+			w.r.Observe(w.now, route.Probed{Endpoint: "a", Report: tt.report})
+			ask := func(most int) {
+				d, err := w.r.Decide(w.now, &fleet.Request{
+					Model: "m", MintedID: "whole", PromptBytes: 4000, MaxTokens: most,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.open = append(w.open, d.Lease)
+			}
+			for range 10 {
+				ask(tt.most)
+				w.now = w.now.Add(50*perAnswer + 100*time.Millisecond)
+				say(w)
+				w.now = w.now.Add(time.Second)
+				w.r.Observe(w.now, route.StreamsAlive{})
+			}
+			if tt.stay == 0 {
+				tt.stay = time.Minute
+			}
+			if tt.every == 0 {
+				tt.every = 5 * time.Second
+			}
+			began := w.now
+			for i := range 1800 {
+				at := time.Duration(i) * time.Second
+				if i == 0 && tt.first > 0 {
+					ask(tt.first)
+				}
+				if at%tt.every == 0 {
+					ask(tt.most)
+				}
+				if tt.stay > 0 && at >= tt.stay && (at-tt.stay)%tt.every == 0 {
+					w.r.Observe(w.now, route.Finished{Lease: w.open[0], Outcome: fleet.ClientGone})
+					w.open = w.open[1:]
+				}
+				if tt.then != nil {
+					tt.then(w, i)
+				}
+				w.now = w.now.Add(time.Second)
+				w.r.Observe(w.now, route.StreamsAlive{})
+				if w.r.Status(w.now)[0].State == fleet.StateEjected {
+					if after := w.now.Sub(began); tt.from == 0 || after < tt.from || tt.to > 0 && after > tt.to {
+						t.Errorf("it is ejected after %v, want from %v to %v", after, tt.from, tt.to)
+					}
+					return
+				}
+			}
+			if tt.to > 0 {
+				t.Error("it is not ejected")
+			}
+		})
+	}
+}
+
 // TestLoadsOneAfterAnother: an engine that loads one model after another may be silent for each. What ends the load of
 // one model says nothing of the others, nor does an answer for which none is needed; when no answer waits for a load
 // any more, silence counts.

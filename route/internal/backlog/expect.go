@@ -1,6 +1,7 @@
 package backlog
 
 import (
+	"iter"
 	"time"
 
 	"github.com/warmpath/warmpath/fit"
@@ -212,20 +213,17 @@ func (j *Job) Late(now time.Time) bool {
 
 // Unanswered describes the jobs of one endpoint that were sent and have no answer yet, without auxiliary ones.
 type Unanswered struct {
-	Jobs         int
-	Since        time.Time // when the oldest was sent
-	Late         bool      // an answer is overdue
-	NonStreaming int       // non-streamed jobs that are not overdue
+	Jobs       int
+	Since      time.Time // when the oldest was sent
+	Late       bool      // an answer is overdue
+	LateSince  time.Time // when the oldest of those was sent
+	MostTokens int       // the largest limit of a client on the length of a non-streamed answer
 }
 
 // Overdue examines an endpoint's jobs without an answer: those sent from a moment on, and the older ones.
 func (r Reader) Overdue(now time.Time, slot int, from time.Time) (recent, older Unanswered) {
-	recent.Since, older.Since = now, now
-	for i := range r.t.jobs.Len() {
-		j := r.t.jobs.Get(i)
-		if !j.open || j.computed || j.Queued || j.Slot != slot || j.Class == fleet.Auxiliary {
-			continue
-		}
+	recent.Since, older.Since, recent.LateSince, older.LateSince = now, now, now, now
+	for j := range r.t.unanswered(slot) {
 		w := &recent
 		if j.Sent.Before(from) {
 			w = &older
@@ -233,12 +231,54 @@ func (r Reader) Overdue(now time.Time, slot int, from time.Time) (recent, older 
 		w.Jobs++
 		if j.Late(now) {
 			w.Late = true
-		} else if !j.Stream {
-			w.NonStreaming++
+			w.LateSince = earlier(w.LateSince, j.Sent)
 		}
-		if j.Sent.Before(w.Since) {
-			w.Since = j.Sent
+		if !j.Stream {
+			w.MostTokens = max(w.MostTokens, j.MaxTokens)
 		}
+		w.Since = earlier(w.Since, j.Sent)
 	}
 	return recent, older
+}
+
+// unanswered goes through an endpoint's jobs that were sent and have no answer yet, without auxiliary ones.
+func (t *Table) unanswered(slot int) iter.Seq[*Job] {
+	return func(yield func(*Job) bool) {
+		for i := range t.jobs.Len() {
+			j := t.jobs.Get(i)
+			if j.open && !j.computed && !j.Queued && j.Slot == slot && j.Class != fleet.Auxiliary && !yield(j) {
+				return
+			}
+		}
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// WholesBefore counts an endpoint's unanswered jobs sent up to a moment whose answers are not streamed and not overdue.
+func (r Reader) WholesBefore(now time.Time, slot int, moment time.Time) (n int) {
+	for j := range r.t.unanswered(slot) {
+		if !j.Stream && !j.Late(now) && !j.Sent.After(moment) {
+			n++
+		}
+	}
+	return n
+}
+
+// longestAnswer is how many tokens an answer may have whose length nobody limits: what reasoning models write.
+const longestAnswer = 16_384
+
+// LongestMs is how long the longest answer of an endpoint may take that is not streamed, 0 where its speed is unknown:
+// most is the largest limit that a client has stated, context the engine's, 0 for none.
+func (r Reader) LongestMs(slot, most, context int, rates Rates) float64 {
+	tokens := max(most, longestAnswer)
+	if context > 0 {
+		tokens = min(tokens, context)
+	}
+	return float64(mostLength*float64(tokens)) * rates.Known(slot).MsPerAnswer
 }

@@ -62,6 +62,7 @@ type endpoint struct {
 	unreached  time.Time   // when a connection failed last
 	silentAt   time.Time   // when it was ejected for silence; zero when it was not, or a byte has come since
 	silenced   time.Time   // when it was last ejected for silence
+	idleAt     time.Time   // when it last had no requests, as far as was looked
 
 	// its figures of work (fleet.LoadReport.Work), since when they stand still while it has requests, and when they
 	// were last told; zero before they have moved
@@ -165,6 +166,9 @@ func (t *Table) Alive(slot int, at time.Time) {
 		e.silentAt, e.ejectedUntil = time.Time{}, time.Time{}
 	}
 }
+
+// Idle records that the endpoint has no requests.
+func (t *Table) Idle(now time.Time, slot int) { t.endpoints.Get(slot).idleAt = now }
 
 // Accepted records that the endpoint accepted a request sent at a time.
 func (t *Table) Accepted(slot int, sent time.Time) { t.endpoints.Get(slot).refusals.accept(sent) }

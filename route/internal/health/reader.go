@@ -188,6 +188,18 @@ func (r Reader) Stands(slot int) time.Duration {
 	return e.asked.Sub(e.standsSince)
 }
 
+// TellsWork reports whether an endpoint has figures that show whether it computes.
+func (r Reader) TellsWork(slot int) bool { return !r.t.endpoints.Get(slot).standsSince.IsZero() }
+
+// Unheard is how long an endpoint has had requests all the time and sent no byte, since it was last ejected for that.
+func (r Reader) Unheard(now time.Time, slot int) time.Duration {
+	e := r.t.endpoints.Get(slot)
+	if e.idleAt.IsZero() {
+		return 0
+	}
+	return now.Sub(slices.MaxFunc([]time.Time{e.idleAt, e.lastByteAt, e.silenced}, time.Time.Compare))
+}
+
 // Silenced is when an endpoint was last ejected for silence; zero for never.
 func (r Reader) Silenced(slot int) time.Time { return r.t.endpoints.Get(slot).silenced }
 
