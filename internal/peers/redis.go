@@ -31,6 +31,7 @@ type Redis struct {
 
 	storing sync.Mutex
 	store   rueidis.Client // nil until it is needed
+	stores  links
 }
 
 // RedisOptions are what a URL does not say.
@@ -77,7 +78,6 @@ func NewRedis(url string, with RedisOptions) (*Redis, error) {
 	o.Sentinel.Dialer = net.Dialer{Timeout: dialFor, KeepAlive: silentFor}
 	o.ClientName, o.DisableCache, o.ConnWriteTimeout = "warmpath", true, writeFor
 	o.Dialer = net.Dialer{Timeout: dialFor, KeepAlive: silentFor}
-	o.DialCtxFn = guardedDial
 	if with.Log == nil {
 		with.Log = slog.New(slog.DiscardHandler)
 	}
@@ -125,6 +125,13 @@ func (d *Redis) note(direction int, err error) {
 	d.problems[direction] = err
 }
 
+// open makes a client with these connections.
+func (d *Redis) open(l *links) (rueidis.Client, error) {
+	o := d.options
+	o.DialCtxFn = l.dial
+	return rueidis.NewClient(o)
+}
+
 // Run implements Transport. Frames come over a connection of their own, so that what is sent never waits for them.
 func (d *Redis) Run(ctx context.Context, self Self, receive func([]byte)) {
 	var wg sync.WaitGroup
@@ -144,11 +151,13 @@ func (d *Redis) Run(ctx context.Context, self Self, receive func([]byte)) {
 		},
 	} {
 		wg.Go(func() {
+			var l links
+			defer l.within(ctx)()
 			for ctx.Err() == nil {
 				err := errFault
 				panics.Catch(d.log, panics.Peers, func() {
 					var c rueidis.Client
-					if c, err = rueidis.NewClient(d.options); err == nil {
+					if c, err = d.open(&l); err == nil {
 						defer c.Close()
 						err = errFault
 						err = part(ctx, c)

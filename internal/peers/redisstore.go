@@ -29,22 +29,21 @@ const scanned = 1000
 // prefixOf is the prefix of all that a fleet has in the store.
 func prefixOf(fleet uint64) string { return "wp:" + strconv.FormatUint(fleet, 16) + ":s:" }
 
-// client is the connection of the store, which is apart from those of frames.
-func (d *Redis) client() (rueidis.Client, error) {
+// client is the connection of the store, which is apart from those of frames. When ctx ends before done is called, it
+// breaks.
+func (d *Redis) client(ctx context.Context) (c rueidis.Client, done func() bool, err error) {
+	done = d.stores.within(ctx)
 	d.storing.Lock()
 	defer d.storing.Unlock()
 	if d.store == nil {
-		c, err := rueidis.NewClient(d.options)
-		if err != nil {
-			return nil, err
-		}
-		d.store = c
+		d.store, err = d.open(&d.stores)
 	}
-	return d.store, nil
+	return d.store, done, err
 }
 
 // Close ends the connection of the store.
 func (d *Redis) Close() {
+	d.stores.cut()
 	d.storing.Lock()
 	defer d.storing.Unlock()
 	if d.store != nil {
@@ -55,7 +54,8 @@ func (d *Redis) Close() {
 
 // Put implements Store. A key that holds something else than a value is left alone.
 func (d *Redis) Put(ctx context.Context, s Self, all []Kept) error {
-	c, err := d.client()
+	c, done, err := d.client(ctx)
+	defer done()
 	if err != nil || len(all) == 0 {
 		return err
 	}
@@ -82,7 +82,8 @@ func wrongType(err error) bool {
 
 // Get implements Store.
 func (d *Redis) Get(ctx context.Context, s Self, name string) ([]byte, error) {
-	c, err := d.client()
+	c, done, err := d.client(ctx)
+	defer done()
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,8 @@ func (d *Redis) Get(ctx context.Context, s Self, name string) ([]byte, error) {
 
 // Remove implements Store.
 func (d *Redis) Remove(ctx context.Context, s Self, names []string) error {
-	c, err := d.client()
+	c, done, err := d.client(ctx)
+	defer done()
 	if err != nil {
 		return err
 	}
@@ -117,7 +119,8 @@ func (d *Redis) Remove(ctx context.Context, s Self, names []string) error {
 
 // Each implements Store: it walks over the keys of each node.
 func (d *Redis) Each(ctx context.Context, s Self, f func(name string, value []byte) bool) error {
-	c, err := d.client()
+	c, done, err := d.client(ctx)
+	defer done()
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"strconv"
+	"sync"
 	"sync/atomic"
 )
 
@@ -27,6 +28,13 @@ type guarded struct {
 	asked atomic.Int64 // commands without a reply
 	open  atomic.Bool  // replies come unasked too: the connection subscribes, and the server may speak RESP2
 	reply respReader
+
+	forget func() bool
+}
+
+func (g *guarded) Close() error {
+	g.forget()
+	return g.Conn.Close()
 }
 
 func (g *guarded) Write(b []byte) (int, error) {
@@ -56,8 +64,44 @@ func commands(b []byte) int {
 	return n
 }
 
-// guardedDial dials as the client does.
-func guardedDial(ctx context.Context, address string, d *net.Dialer, over *tls.Config) (net.Conn, error) {
+// links are a client's connections. The client dials, reads and writes for as long as its settings say, whatever
+// becomes of the context of a command, and says goodbye to a server before it closes: what must not wait cuts the
+// connections.
+type links struct {
+	mu  sync.Mutex
+	now context.Context // that of the connections since the last cut; nil before the first
+	end context.CancelFunc
+}
+
+// current is a context that ends with the next cut.
+func (l *links) current() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.now == nil {
+		l.now, l.end = context.WithCancel(context.Background())
+	}
+	return l.now
+}
+
+// cut breaks all connections, also those that are being made. The client makes others when it needs them.
+func (l *links) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.now != nil {
+		l.end()
+		l.now = nil
+	}
+}
+
+// within has the connections cut when ctx ends before the caller has called done.
+func (l *links) within(ctx context.Context) (done func() bool) { return context.AfterFunc(ctx, l.cut) }
+
+// dial dials as the client does.
+func (l *links) dial(ctx context.Context, address string, d *net.Dialer, over *tls.Config) (net.Conn, error) {
+	now := l.current()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(now, cancel)()
 	var c net.Conn
 	var err error
 	if over != nil {
@@ -68,7 +112,11 @@ func guardedDial(ctx context.Context, address string, d *net.Dialer, over *tls.C
 	if err != nil {
 		return nil, err
 	}
-	return &guarded{Conn: c}, nil
+	plain := c
+	if t, ok := c.(*tls.Conn); ok {
+		plain = t.NetConn() // TLS would wait until it has sent that it closes
+	}
+	return &guarded{Conn: c, forget: context.AfterFunc(now, func() { _ = plain.Close() })}, nil
 }
 
 // respReader follows replies of RESP2 and RESP3 as their bytes come
