@@ -222,7 +222,7 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 	if cfg.ProxyProtocol {
 		l = forwarded.Listener(l, r.proxies.Load, cfg.Timeouts.ReadHeader, r.log)
 	}
-	l = shortage.Listener(l, "traffic", r.log)
+	l = shortage.Listener(shortage.Traffic(l), "traffic", r.log)
 	r.url = urlOf(schemeOf(cfg.TLS), l)
 	r.serveHTTP("traffic", r.traffic, l, cfg.TLS)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/lastknown"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
+	"github.com/warmpath/warmpath/internal/shortage"
 	"github.com/warmpath/warmpath/internal/unixsocket"
 )
 
@@ -100,7 +101,7 @@ func NewTransport(cfg TransportConfig) *Transport {
 		if log == nil {
 			log = slog.Default()
 		}
-		d := &net.Dialer{Timeout: cfg.Connect, KeepAliveConfig: keepAlive}
+		d := &net.Dialer{Timeout: cfg.Connect, KeepAliveConfig: keepAlive, Control: shortage.ToEngine()}
 		cfg.Dial = lastknown.Dialer(unixsocket.Dial(d), log)
 	}
 	t := &Transport{std: netHTTP(&cfg, cfg.TLS)}
