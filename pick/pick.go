@@ -211,8 +211,18 @@ type View struct {
 	Missed       float64 // recent share of evicted tokens that were requested again, 0 to 1
 	PromptTokens int     // estimate for the whole prompt
 	OutputTokens int     // expected answer tokens
-	Hash         uint64  // hash key of the request: its conversation, or random
-	Beyond       Beyond  // endpoints that may take the request and have no row, see Needs.Shortlist
+	// outstanding first turns that a further copy of what is cached of this prompt would serve; none unless this is a
+	// first turn too, and some endpoint has less of it cached and a shorter wait
+	Sharers []Sharer
+	Hash    uint64 // hash key of the request: its conversation, or random
+	Beyond  Beyond // endpoints that may take the request and have no row, see Needs.Shortlist
+}
+
+// Sharer stands for outstanding first turns whose prompts begin with all that any endpoint has cached of a view's
+// prompt.
+type Sharer struct {
+	AgeMs float64 // since one of them was placed
+	Turns float64 // how many it stands for
 }
 
 // Seed begins the random numbers of a decision about a leg: those of Rand, whose source is given.
@@ -282,6 +292,7 @@ type Needs struct {
 	IDs       bool   // it gains little without clients' conversation ids
 	Active    bool   // Candidate.ActiveTokens and AddsTokens: a pass over all outstanding requests
 	Returns   bool   // Candidate.ReturnsPerMs
+	Sharers   bool   // View.Sharers
 	WhenOnly  bool   // Hooks.Placed is called for a single candidate too: a counter advances with every decision
 	Shortlist bool   // large pools may be cut to the rows that can matter, see View.Beyond
 	// it does what another router does, exactly: without the router's queue unless the operator sets that
@@ -292,7 +303,7 @@ type Needs struct {
 func (n Needs) And(o Needs) Needs {
 	return Needs{
 		Name: n.Name, Content: n.Content || o.Content, IDs: n.IDs || o.IDs, Active: n.Active || o.Active,
-		Returns:  n.Returns || o.Returns,
+		Returns: n.Returns || o.Returns, Sharers: n.Sharers || o.Sharers,
 		WhenOnly: n.WhenOnly || o.WhenOnly, Shortlist: n.Shortlist && o.Shortlist, Exact: n.Exact || o.Exact,
 	}
 }

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"math"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -78,8 +79,25 @@ func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error)
 		Counted: found.Counted, MostCached: found.MostCached, Missed: found.Missed, Watched: others.Watched,
 		PromptTokens: q.size.Tokens, OutputTokens: newcomer.OutputTokens, Hash: placeHash(q.req, t.ID),
 	}
+	if r.needs.Sharers && first && mayGoElsewhere(v) {
+		q.sharers[leg] = r.cache.Sharers(&q.text, &prompt, at, cached, q.sharers[leg])
+		v.Sharers = q.sharers[leg]
+	}
 	v.LaterTurns, v.TurnTokens = q.pool.Turns(leg, r.without)
 	return filled{v, a.forced, a.settled}, nil
+}
+
+// mayGoElsewhere reports whether a prompt waits less at an endpoint that has less of it cached than at any that has the
+// most.
+func mayGoElsewhere(v *pick.View) bool {
+	least, warmest := math.Inf(1), math.Inf(1)
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		if least = min(least, c.WaitMs); c.CachedTokens >= v.MostCached {
+			warmest = min(warmest, c.WaitMs)
+		}
+	}
+	return least < warmest
 }
 
 // everywhere is how many of a prompt's tokens are cached at all endpoints: the prefix common to all conversations.

@@ -60,6 +60,10 @@ func cells() []scenario {
 		{name: "first_minute", fleet: fleetOf(8, nil), work: chats(func(g *trace.Generator) {
 			g.Conversations, g.PerSecond, g.Prefixes, g.System, g.Turns = 120, 2, 3, 20_000, 2
 		})},
+		{
+			name: "few_prompts", fleet: fleetOf(4, nil), work: single(3200, 40, 0, 400, 100),
+			talks: beginning(6, 0.5, 10_000),
+		},
 		{name: "essays", whole: 1, fleet: fleetOf(6, nil), work: single(500, 2.5, 100, 12_000, 300)},
 		{name: "documents", whole: 1, fleet: fleetOf(4, func(i int, c *engine.Config) {
 			if i == 3 {

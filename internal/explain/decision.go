@@ -157,6 +157,7 @@ type Others struct {
 	Answer       float64 `json:"answer,omitempty"`
 	Link         float64 `json:"link,omitempty"`
 	Weight       float64 `json:"weight,omitempty"`
+	Copy         float64 `json:"copy,omitempty"`
 }
 
 // othersOf is what a candidate costs others; nil for nothing, or where that is not known.
@@ -165,7 +166,7 @@ func othersOf(c *route.Costs) *Others {
 	o := Others{
 		Arrivals: round(p.Arrivals), Returns: round(p.Returns), Overtaken: round(p.Overtaken),
 		Occupancy: round(p.Occupancy), LaterTurns: round(p.LaterTurns), Interference: round(p.Interference),
-		Answer: round(p.Answer), Link: round(p.Link), Weight: round(p.Weight),
+		Answer: round(p.Answer), Link: round(p.Link), Weight: round(p.Weight), Copy: round(p.Copy),
 	}
 	if o == (Others{}) {
 		return nil

@@ -337,7 +337,7 @@ func TestTermsAddUp(t *testing.T) {
 		x.Costs = []route.Costs{{Uncached: 40}, {}, {}}
 		p := &x.Costs[0].Externality
 		p.Arrivals, p.Returns, p.Overtaken, p.Occupancy, p.LaterTurns = 10, 20.5, 3, 4, 5
-		p.Interference, p.Answer, p.Link, p.Weight = 6, 7, 8, 9
+		p.Interference, p.Answer, p.Link, p.Weight, p.Copy = 6, 7, 8, 9, -11
 		c.Terms = pick.Terms{Wait: 20, Prefill: 6, Fixed: 10, Externality: p.Sum(), Spread: 2, Transfer: 1}
 	}))
 	d := &get(t, r, "request=r1").Decisions[0]
@@ -350,7 +350,7 @@ func TestTermsAddUp(t *testing.T) {
 		t.Errorf("terms of the request itself of %v, a TTFT of %v", sum, c.TTFTMs)
 	}
 	sum := o.Arrivals + o.Returns + o.Overtaken + o.Occupancy + o.LaterTurns + o.Interference + o.Answer +
-		o.Link + o.Weight
+		o.Link + o.Weight + o.Copy
 	if math.Abs(sum-s.Others) > 0.01 {
 		t.Errorf("parts of %v, others of %v", sum, s.Others)
 	}
@@ -359,8 +359,8 @@ func TestTermsAddUp(t *testing.T) {
 	}
 	var out bytes.Buffer
 	d.Show(&out)
-	const want = `   of others, ms  arrivals  returns  overtaken  occupancy  later turns  interference  answer  link  weight  others 
-   * a                10.0     20.5        3.0        4.0          5.0           6.0     7.0   8.0     9.0    72.5 
+	const want = `   of others, ms  arrivals  returns  overtaken  occupancy  later turns  interference  answer  link  weight   copy  others 
+   * a                10.0     20.5        3.0        4.0          5.0           6.0     7.0   8.0     9.0  -11.0    61.5 
   Scope choice: those who come after count, and a first turn's later ones.
 `
 	if !strings.Contains(out.String(), want) {

@@ -159,6 +159,7 @@ func (d *Decision) others() string {
 		{"answer", func(o *Others) float64 { return o.Answer }},
 		{"link", func(o *Others) float64 { return o.Link }},
 		{"weight", func(o *Others) float64 { return o.Weight }},
+		{"copy", func(o *Others) float64 { return o.Copy }},
 	}
 	headings, shown := []string{"of others, ms"}, parts[:0:0]
 	for _, p := range parts {

@@ -81,7 +81,9 @@ const (
 
 // New makes least_ttft. The configuration must have its defaults.
 func New(c Config) pick.Policy {
-	return &leastTTFT{Plain: pick.Plain{Name: "least_ttft", Content: true, Returns: true, Shortlist: true}, cfg: c}
+	return &leastTTFT{cfg: c, Plain: pick.Plain{
+		Name: "least_ttft", Content: true, Returns: true, Sharers: !c.Without.Has(ablation.Copies), Shortlist: true,
+	}}
 }
 
 // Hooks implements pick.Policy.

@@ -21,6 +21,7 @@ const (
 	AnswerCost       Set = 1 << iota // without roles an answer costs nothing beyond the time that it takes alone
 	Answers                          // a conversation's answers are all found again in its endpoint's cache
 	CacheShare                       // caches hold a fixed share of what engines state
+	Copies                           // nothing is gained by computing a prompt where it is not cached
 	DecodeSpeed                      // every endpoint answers at the speed assumed at first
 	FixedTime                        // the fixed time of a prompt is the one assumed at first
 	Interruptions                    // a prompt delays no answers
@@ -46,7 +47,7 @@ const (
 // names are those of the constants, in the same order.
 func names() []string {
 	return []string{
-		"answer_cost", "answers", "cache_share", "decode_speed", "fixed_time",
+		"answer_cost", "answers", "cache_share", "copies", "decode_speed", "fixed_time",
 		"interruptions", "late", "later_turns", "links", "losses", "occupancy", "order",
 		"pending_transfers", "prompt_speed", "provisional", "queue", "residence", "returns",
 		"second_tier", "spread", "transfer_speed", "utilisation", "warm_up",

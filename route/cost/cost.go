@@ -42,12 +42,14 @@ type Parts struct {
 	Link         float64 // transfers that share the link of a decode leg
 	// what an endpoint of less weight costs more: (wait + prefill + all of the above) × (1/weight - 1)
 	Weight float64
+	// what first turns to come save by the copy of what is cached elsewhere: 0 or less
+	Copy float64
 }
 
 // Sum is Terms.Externality, but for rounding.
 func (p *Parts) Sum() float64 {
 	return p.Arrivals + p.Returns + p.Overtaken + p.Occupancy + p.LaterTurns + p.Interference + p.Answer +
-		p.Link + p.Weight
+		p.Link + p.Weight + p.Copy
 }
 
 // Estimate says what placing the request of a view at one of its rows costs: the terms in t, and the parts of
@@ -98,6 +100,10 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) (p Parts
 			weighed := (c.WaitMs+brings+others)/w - c.WaitMs - brings
 			p.Weight, others = weighed-others, weighed
 		}
+		if !s.single && v.Leg != fleet.LegDecode {
+			p.Copy = -s.saved(v, c, brings)
+			others += p.Copy
+		}
 	}
 	*t = pick.Terms{Wait: c.WaitMs, Fixed: v.Fixed(c), Externality: others}
 	if v.Leg == fleet.LegDecode {
@@ -117,6 +123,24 @@ func delayed(rate float64, c *pick.Candidate, prefill, most float64) float64 {
 		extra = float64(most*(longest-most/2)) - float64(before*(c.WaitMs-before/2))
 	}
 	return float64(externalityMs * float64(rate*extra))
+}
+
+// saved is what a copy of all that is cached of the prompt saves those who come later, in ms. What has been asked for
+// over some time is expected to be asked for as long again (Lindy's law): so as many come once the copy is there as
+// came longer ago than it takes to be there. Each waits less by the difference of the waits, or by what it would
+// compute here otherwise, times the share of such requests: as far as it is they that make each other wait.
+func (s *Scope) saved(v *pick.View, c *pick.Candidate, prefill float64) (ms float64) {
+	lacks := float64(float64(v.MostCached-c.CachedTokens) * v.PerToken(c))
+	each := min(s.warmest-c.WaitMs, lacks) * s.sharers
+	if each <= 0 {
+		return 0
+	}
+	for _, o := range v.Sharers {
+		if o.AgeMs > c.WaitMs+prefill {
+			ms += float64(o.Turns * each)
+		}
+	}
+	return ms
 }
 
 // Uncached is how many tokens are to be computed, or of a decode leg transferred: those of the prompt that are not

@@ -121,13 +121,17 @@ func TestPartsAddUp(t *testing.T) {
 				fleet.LegUnsplit, fleet.LegPrefill, fleet.LegDecode,
 			}).Draw(t, "leg"),
 			LaterTurns: draw("later", 10), Watched: draw("watched", 1), Interference: draw("interference", 1),
-			AnswerWaitCost: draw("answer", 3),
+			AnswerWaitCost: draw("answer", 3), MostCached: 900,
+			Sharers: []pick.Sharer{{AgeMs: draw("age", 2000), Turns: 3}},
 		}
 		for range 2 {
 			v.Candidates = append(v.Candidates, pick.Candidate{
 				Endpoint: pick.Endpoint{Weight: 0.1 + draw("weight", 2), Ramp: 1},
-				Cached:   pick.Cached{CachedTokens: 400, PresentTokens: 300, ExpectedMiss: draw("miss", 50)},
-				Pace:     pick.Pace{MsPerToken: 0.01 + draw("speed", 1)},
+				Cached: pick.Cached{
+					CachedTokens: rapid.SampledFrom([]int{400, 900}).Draw(t, "cached"), PresentTokens: 300,
+					ExpectedMiss: draw("miss", 50),
+				},
+				Pace: pick.Pace{MsPerToken: 0.01 + draw("speed", 1)},
 				Wait: pick.Wait{
 					WaitMs: draw("wait", 100), Overtaken: rapid.IntRange(0, 3).Draw(t, "overtaken"),
 					Decoding:  rapid.IntRange(0, 9).Draw(t, "decoding"),
@@ -154,6 +158,54 @@ func TestPartsAddUp(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestCopy: an endpoint that lacks what is cached elsewhere costs less by what those who share it save once they find
+// it there too.
+func TestCopy(t *testing.T) {
+	// Two have 10,000 of its 11,000 tokens and make it wait for 600 and 800 ms, the first one has none of them and
+	// makes it wait for 200 ms: it would be there in 1,300 ms.
+	plain := func() *pick.View {
+		row := func(slot, cached int, wait float64) pick.Candidate {
+			return pick.Candidate{
+				Endpoint: pick.Endpoint{Slot: slot, Weight: 1, Ramp: 1}, Cached: pick.Cached{CachedTokens: cached},
+				Pace: pick.Pace{MsPerToken: 0.1}, Wait: pick.Wait{WaitMs: wait},
+			}
+		}
+		// no load: all of them share it
+		return &pick.View{
+			FirstTurn: true, PromptTokens: 11_000, MostCached: 10_000,
+			Candidates: []pick.Candidate{row(0, 0, 200), row(1, 10_000, 600), row(2, 10_000, 800)},
+			Sharers:    []pick.Sharer{{AgeMs: 5000, Turns: 2}, {AgeMs: 1301, Turns: 1}, {AgeMs: 1299, Turns: 7}},
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(v *pick.View)
+		want   float64
+	}{
+		{"three came before it would be there", func(*pick.View) {}, -3 * 400},
+		{"two thirds of the requests there do", func(v *pick.View) {
+			v.Candidates[1].Load, v.Candidates[2].Load = fleet.Load{Requests: 9}, fleet.Load{Requests: 6}
+		}, -3 * 400 * 10. / 15},
+		{"the burst is over by then", func(v *pick.View) { v.Sharers = v.Sharers[2:] }, 0},
+		{"nobody shares it", func(v *pick.View) { v.Sharers = nil }, 0},
+		{"the wait is as long here", func(v *pick.View) { v.Candidates[0].WaitMs = 600 }, 0},
+		{"little is missing, and soon there", func(v *pick.View) { v.Candidates[0].CachedTokens = 9900 }, -10 * 10},
+		{"nothing is missing", func(v *pick.View) { v.Candidates[0].CachedTokens = 10_000 }, 0},
+		{"a cache is transferred", func(v *pick.View) { v.Leg = fleet.LegDecode }, 0},
+	} {
+		v := plain()
+		c.change(v)
+		s := ForChoice(v)
+		if p := Estimate(v, &v.Candidates[0], &s, &pick.Terms{}); math.Abs(p.Copy-c.want) > 1e-9 {
+			t.Errorf("%s: %v ms, want %v", c.name, p.Copy, c.want)
+		}
+		s = ForSplit(v)
+		if p := Estimate(v, &v.Candidates[0], &s, &pick.Terms{}); p.Copy != 0 {
+			t.Errorf("%s: %v ms where requests are compared with the same in legs", c.name, p.Copy)
+		}
+	}
 }
 
 // TestDelayed: the delay is the sum over the turns that arrive until the prompt is computed, each of which waits for

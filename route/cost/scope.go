@@ -13,6 +13,8 @@ type Scope struct {
 	firstTurns    float64 // see firstTurns
 	heaviest      float64 // largest weight; 0 where others do not count
 	least, second rowWait // the two least waits of rows; +Inf where there is no such row
+	warmest       float64 // least wait, in ms, of rows with the most cached
+	sharers       float64 // share of the requests there that are View.Sharers
 }
 
 // rowWait is how long a prompt waits at the row of a slot, in ms.
@@ -25,8 +27,9 @@ type rowWait struct {
 func ForChoice(v *pick.View) Scope {
 	s := Scope{
 		firstTurns: firstTurns(v), heaviest: heaviest(v),
-		least: rowWait{pick.None, math.Inf(1)}, second: rowWait{pick.None, math.Inf(1)},
+		least: rowWait{pick.None, math.Inf(1)}, second: rowWait{pick.None, math.Inf(1)}, warmest: math.Inf(1),
 	}
+	working, sharers := 0, 0.0
 	for i := range v.Candidates {
 		w := rowWait{v.Candidates[i].Slot, v.Candidates[i].WaitMs}
 		switch {
@@ -35,7 +38,14 @@ func ForChoice(v *pick.View) Scope {
 		case w.ms < s.second.ms:
 			s.second = w
 		}
+		if v.Candidates[i].CachedTokens >= v.MostCached {
+			s.warmest, working = min(s.warmest, w.ms), working+v.Candidates[i].Load.Working()
+		}
 	}
+	for _, o := range v.Sharers {
+		sharers += o.Turns
+	}
+	s.sharers = min(1, sharers/float64(max(1, working)))
 	return s
 }
 

@@ -40,6 +40,7 @@ type sent struct {
 	texts []text
 	done  bool // its first byte has come
 	stale bool // the cache was lost after it was placed
+	first bool // this router placed it as a first turn
 }
 
 // believer is a table with what it should believe: an endpoint holds what has been computed there, and what requests
@@ -114,7 +115,8 @@ func (b *believer) place(t *rapid.T) {
 		})
 	} else {
 		p.Size.Tokens = max(1, p.Size.Tokens)
-		v := &pick.View{Now: b.now, PromptTokens: p.Size.Tokens}
+		s.first = rapid.Bool().Draw(t, "first")
+		v := &pick.View{Now: b.now, PromptTokens: p.Size.Tokens, FirstTurn: s.first}
 		for i := range b.computed {
 			v.Candidates = append(v.Candidates, pick.Candidate{
 				Endpoint: pick.Endpoint{Slot: i, Epoch: b.t.Reader().Epoch(i)},
@@ -127,6 +129,9 @@ func (b *believer) place(t *rapid.T) {
 				b.checkActive(t, i, s.texts[0], p, &held[i])
 			}
 		}
+		if !listed {
+			b.checkSharers(t, s.texts[0], b.t.Reader().Sharers(&x, p, pick.EndpointsOf(v.Candidates), held, nil), held)
+		}
 		if all.Counted == listed {
 			t.Fatalf("what is active is counted: %t, with several prompts: %t", all.Counted, listed)
 		}
@@ -134,6 +139,26 @@ func (b *believer) place(t *rapid.T) {
 		b.t.Open(n, v, s.slot, &x, p)
 	}
 	b.live[n], b.order = s, append(b.order, n)
+}
+
+// checkSharers compares those who share what is cached of a text with all that are outstanding.
+func (b *believer) checkSharers(t *rapid.T, w text, got []pick.Sharer, held []pick.Cached) {
+	longest, want, turns := 0, 0, 0.0
+	for _, h := range held {
+		longest = max(longest, h.Blocks)
+	}
+	for _, n := range b.order {
+		if s := b.live[n]; s.first && len(s.texts) == 1 && longest > 0 && sharedBy(w, s.texts[0]) >= longest &&
+			held[s.slot].Blocks == longest {
+			want++
+		}
+	}
+	for _, o := range got {
+		turns += o.Turns
+	}
+	if float64(want) != turns {
+		t.Fatalf("%v first turns share %d blocks, want %d", turns, longest, want)
+	}
 }
 
 // some is an outstanding request.

@@ -4,12 +4,13 @@
 // it. It learns from placements, from the cached tokens that engines report, and, through package reported, from KV
 // cache events. A second tier, in host memory, counts as capacity (capacity.go). A Reader fills its columns of a
 // pick.View and changes nothing; Note and Open store a decision's findings in its last step. The package counts tokens
-// and blocks, never time, and chooses no endpoint.
+// and blocks, of time only how long a request is under way, and chooses no endpoint.
 package cache
 
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
@@ -75,6 +76,8 @@ type lease struct {
 	slot         int
 	epoch        uint32 // of the endpoint when it was placed
 	turn         bool   // it has an answer
+	first        bool   // it begins a conversation
+	placed       time.Time
 	leg          fleet.Leg
 	done         bool // its prompt is computed
 	promptTokens int  // estimated

@@ -15,6 +15,7 @@ func (t *Table) Open(n uint32, v *pick.View, row int, x *Text, p *Prompt) {
 	e := t.endpoints.Get(c.Slot)
 	l.begin()
 	l.slot, l.epoch, l.turn, l.leg = c.Slot, e.epoch, p.Request.Class == fleet.Turn, v.Leg
+	l.first, l.placed = v.FirstTurn, p.Now
 	l.promptTokens, l.cachedTokens = v.PromptTokens, c.CachedTokens
 	t.reported.Open(n, c.Slot, p.Request.Tenant, p.Session)
 	switch {

@@ -61,6 +61,14 @@ func (r ranking) common(leases *slot.Table[lease], chain []uint64, n int) int {
 	return n
 }
 
+// of are the prompts whose chains begin with these blocks.
+func (r ranking) of(leases *slot.Table[lease], begin []uint64) ranking {
+	r = r[r.seek(leases, ranked{}, begin):]
+	return r[:sort.Search(len(r), func(i int) bool {
+		return blocks.Common(begin, r[i].chain(leases)) < len(begin)
+	})]
+}
+
 // beyond goes through the prompts that share more than n blocks with a chain.
 func (r ranking) beyond(leases *slot.Table[lease], chain []uint64, n int) iter.Seq[ranked] {
 	shares := func(i int) bool { return i >= 0 && i < len(r) && commonBeyond(chain, r[i].chain(leases), n) > n }
