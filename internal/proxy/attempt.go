@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -310,7 +311,7 @@ func (a *attempt) another() *route.Plan {
 	if !a.mayRetry() {
 		return nil
 	}
-	if !c.split.blamesTransfer(a) {
+	if !c.split.blamesTransfer(a) && !slices.Contains(c.Request.Tried, a.d.Endpoint.Name) {
 		c.Request.Tried = append(c.Request.Tried, a.d.Endpoint.Name)
 	}
 	c.refusedAt(a.d.Endpoint.Name, a.fin.Outcome)

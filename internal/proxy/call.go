@@ -160,12 +160,16 @@ const statusClientGone = 499
 
 // serve reads, decides, passes on and relays.
 func (c *call) serve() {
-	if err := c.prepare(); err != nil {
+	err := c.prepare()
+	if isUnknown(err) { // it may just have been loaded
+		c.seek(func() bool {
+			err = c.decide(&c.plan)
+			return !isUnknown(err)
+		})
+	}
+	if err != nil {
 		if errors.Is(err, errLeft) {
 			return
-		}
-		if _, ok := errors.AsType[*route.UnknownModelError](err); ok {
-			c.p.relist("") // it may just have been loaded
 		}
 		c.refuse(err)
 		return

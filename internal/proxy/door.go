@@ -164,6 +164,7 @@ type Proxy struct {
 	sender  *send.Sender
 
 	closings *send.Closings // ends of sessions that engines are to be told
+	moved    *moved
 
 	callers   maphash.Seed // see callerOf
 	via       *send.Via
@@ -246,12 +247,13 @@ func (p *Proxy) keep(before *Proxy) {
 	if before == nil {
 		p.bodies, p.inquiries = body.NewBudget(p.cfg.MemoryBytes), new(transfers.Inquiries)
 		p.foreign, p.origins, p.via = new(names), new(origins), send.NewVia()
-		p.closings = send.NewClosings()
+		p.closings, p.moved = send.NewClosings(), new(moved)
 		p.returns = transfers.NewReturns(p.cfg.Bidirectional)
 		return
 	}
 	p.bodies, p.inquiries, p.callers, p.memory = before.bodies, before.inquiries, before.callers, before.memory
 	p.foreign, p.origins, p.closings, p.via = before.foreign, before.origins, before.closings, before.via
+	p.moved = before.moved
 	p.bodies.SetLimit(p.cfg.MemoryBytes)
 	if p.returns = before.returns; p.cfg.Bidirectional != before.cfg.Bidirectional {
 		p.returns = transfers.NewReturns(p.cfg.Bidirectional)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/body"
@@ -116,8 +117,18 @@ func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 	switch lack := a.Lacks(res); {
 	case lack.Model:
 		a.lacks = true
-		c.p.relist(a.d.Endpoint.Name)
-		return a.another(), nil
+		c.p.moved.lacked(time.Now(), c.Request.Model)
+		if next = a.another(); next != nil {
+			c.p.relist(a.d.Endpoint.Name)
+			return next, nil
+		}
+		if a.mayRetry() {
+			c.seek(func() bool {
+				next = a.another()
+				return next != nil
+			})
+		}
+		return next, nil
 	case lack.Other && c.Request.Follows != "" && !a.d.AtHolder():
 		a.lacks = true
 		return a.another(), nil

@@ -1,0 +1,82 @@
+package proxy
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route"
+)
+
+// An adapter that moves to another engine is unloaded here and loaded there. For as long as no list has been read again
+// since, no endpoint is known to have it: a request for it waits for the lists, which are asked for at once.
+const (
+	seekFor    = 1500 * time.Millisecond // lists are asked for once a second at most
+	seekEvery  = 50 * time.Millisecond
+	movesFor   = 5 * time.Second // from the first time that an engine lacked the model: then it is nowhere
+	movesAgain = time.Minute     // a model that was nowhere for so long may move again
+	mostMoved  = 64              // models
+)
+
+// moved are the models that engines turned out not to have any more. It is safe for concurrent use.
+type moved struct {
+	mu    sync.Mutex
+	since map[string]time.Time
+}
+
+// lacked notes that an engine that listed a model does not have it.
+func (m *moved) lacked(now time.Time, model string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if at, ok := m.since[model]; ok && now.Sub(at) < movesAgain {
+		return
+	}
+	if len(m.since) >= mostMoved || m.since == nil {
+		m.since = map[string]time.Time{}
+	}
+	m.since[model] = now
+}
+
+// moves reports whether a model may be about to be found elsewhere.
+func (m *moved) moves(now time.Time, model string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at, ok := m.since[model]
+	return ok && now.Sub(at) < movesFor
+}
+
+// seek has the engines' lists read again, and tries until found or for a while, if the request's model may have moved
+// to an endpoint that has not had the request.
+func (c *call) seek(found func() bool) bool {
+	c.p.relist("")
+	if !c.p.moved.moves(time.Now(), c.Request.Model) || !c.leavesOne() {
+		return false
+	}
+	every := time.NewTicker(seekEvery)
+	defer every.Stop()
+	for until := time.Now().Add(seekFor); time.Now().Before(until); {
+		select {
+		case <-c.ctx.Done():
+			return false
+		case <-every.C:
+		}
+		if found() {
+			return true
+		}
+	}
+	return false
+}
+
+// leavesOne reports whether an endpoint has not had the request.
+func (c *call) leavesOne() (is bool) {
+	c.p.fleet.Each(func(e *fleet.Endpoint) { is = is || !slices.Contains(c.Request.Tried, e.Name) })
+	return is
+}
+
+// isUnknown reports whether no endpoint has the model.
+func isUnknown(err error) bool {
+	_, ok := errors.AsType[*route.UnknownModelError](err)
+	return ok
+}

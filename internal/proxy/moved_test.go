@@ -1,0 +1,106 @@
+package proxy_test
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+// TestAdapterMoves: while an adapter is unloaded from one engine and loaded into another, and no list has been read
+// since, requests for it wait for the lists. One that is nowhere, or of which no engine was known, is refused at once.
+func TestAdapterMoves(t *testing.T) {
+	const gone = `{"error":{"message":"The model ` + "`ad`" + ` does not exist.","type":"NotFoundError","code":404}}`
+	for name, tt := range map[string]struct {
+		engines int
+		loaded  time.Duration // when its new engine has it; 0 for never
+		listed  bool          // at first, by its old engine
+		status  int
+		least   time.Duration // ms that the first request takes
+		most    time.Duration
+	}{
+		"to the other engine":        {2, 300 * time.Millisecond, true, 200, 300, 1000},
+		"nowhere":                    {2, 0, true, 404, 1000, 2000},
+		"from the only engine":       {1, 0, true, 404, 0, 0},
+		"a model that nobody listed": {2, 0, false, 404, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				engines := wire(func(r *http.Request) (*http.Response, error) {
+					if r.Host == "e1" && tt.loaded > 0 && time.Since(began) >= tt.loaded {
+						return says(chatAnswer)
+					}
+					return &http.Response{
+						StatusCode: 404, Header: http.Header{"Content-Type": {"application/json"}},
+						Body: io.NopCloser(strings.NewReader(gone)), ContentLength: int64(len(gone)),
+					}, nil
+				})
+				declared := []fleet.Endpoint{
+					{Name: "e0", URL: "http://e0", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1},
+				}
+				r := newFleet(t, proxy.Config{}, engines, declared[:tt.engines])
+				lists := func(endpoint string, models ...string) {
+					report := fleet.Report{Healthy: true, Kind: fleet.KindVLLM}
+					for _, m := range models {
+						report.Models = append(report.Models, fleet.Model{ID: m})
+					}
+					r.fleet.Observe(route.Probed{Endpoint: endpoint, Report: report})
+				}
+				if tt.listed {
+					lists("e0", "m", "ad")
+				}
+				parser, err := prompt.Identity{}.Parser()
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.proxy = proxy.New(proxy.Options{
+					Config: proxy.Config{Paths: paths(t, "*")}, Fleet: r.fleet, Transport: engines, Parser: parser,
+					Log: slog.New(slog.DiscardHandler), Relist: func(string) {
+						time.AfterFunc(20*time.Millisecond, func() { lists("e0", "m") })
+						time.AfterFunc(tt.loaded+40*time.Millisecond, func() {
+							if tt.loaded > 0 {
+								lists("e1", "m", "ad")
+							}
+						})
+					},
+				})
+				ask := func() (status int, took time.Duration) {
+					w, asked := httptest.NewRecorder(), time.Now()
+					r.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions",
+						strings.NewReader(strings.ReplaceAll(chatBody, `"m"`, `"ad"`))))
+					return w.Code, time.Since(asked)
+				}
+				second := make(chan int)
+				go func() { // it comes when nobody lists the model
+					time.Sleep(100 * time.Millisecond)
+					status, _ := ask()
+					second <- status
+				}()
+				status, took := ask()
+				if least := tt.least * time.Millisecond; status != tt.status || took < least ||
+					took > tt.most*time.Millisecond {
+					t.Errorf("%d after %v, want %d", status, took, tt.status)
+				}
+				if status := <-second; status != tt.status {
+					t.Errorf("the second gets %d, want %d", status, tt.status)
+				}
+				time.Sleep(10 * time.Second)
+				if status, took := ask(); status != tt.status || took > 0 {
+					t.Errorf("later: %d after %v, want %d at once", status, took, tt.status)
+				}
+				time.Sleep(time.Second)
+				r.booksBalance()
+			})
+		})
+	}
+}
