@@ -20,6 +20,8 @@ const (
 	// Bound is how many times what is assumed an estimate becomes at most, and which part of it at least, where the
 	// truth cannot be far away.
 	Bound = Outlier * Outlier
+	// Least is the least estimate that something is divided by.
+	Least = 1e-6
 )
 
 // Sum is a sum of samples. The zero Sum is empty.

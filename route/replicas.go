@@ -68,12 +68,9 @@ func markHash(mark string) uint64 {
 	return binary.BigEndian.Uint64([]byte(mark))
 }
 
-// mostPeerLeases bounds what is accepted from each of the other routers, of which there may be bound.Few.
-const mostPeerLeases = 100_000
-
-// peer is another router.
+// peer is another router. There may be bound.Few.
 type peer struct {
-	leases int
+	leases int // at most bound.Most
 	ended  int // once it is gone: how many reservations were looked through for its own
 }
 
@@ -268,7 +265,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	h, o := ev.News.Placed, &r.replicas
 	ep, from := r.endpoints.Keyed(h.Endpoint), r.peer(ev.Peer)
 	name := peerLease{ev.Peer, ev.News.Lease}
-	if _, known := o.leases[name]; known || !ep.Exists() || from == nil || from.leases >= mostPeerLeases {
+	if _, known := o.leases[name]; known || !ep.Exists() || from == nil || from.leases >= bound.Most {
 		if !known {
 			o.lost++
 		}

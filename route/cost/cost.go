@@ -25,7 +25,6 @@ const (
 	mostOccupancy   = 3 // times its places or memory that an endpoint counts as occupied at most
 	// ms that a ms of others' waiting counts for: some of them leave, and compute again what they had
 	externalityMs = 2
-	leastSpeed    = 1e-6 // ms a token, so that nothing is divided by 0
 	// a new conversation begins elsewhere if it waits there less by this many times a turn's mean prefill
 	bearable = fit.Outlier
 )
@@ -173,7 +172,7 @@ func marginal(share float64) float64 {
 
 // TurnMs is how long a turn's prompt takes to compute at an endpoint on average, never 0.
 func TurnMs(v *pick.View, c *pick.Candidate) float64 {
-	return max(float64(v.TurnTokens*v.PerToken(c)), leastSpeed)
+	return max(float64(v.TurnTokens*v.PerToken(c)), fit.Least)
 }
 
 // Speed is the time for a token of a prompt by which endpoints have their shares, never 0. How fast KV cache comes to a
@@ -182,5 +181,5 @@ func Speed(v *pick.View, c *pick.Candidate) float64 {
 	if v.Leg == fleet.LegDecode {
 		return 1
 	}
-	return max(c.MsPerToken, leastSpeed)
+	return max(c.MsPerToken, fit.Least)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
 // end is the end of a part of an endpoint's load in a world.
@@ -37,9 +38,9 @@ func (e *ends) Pop() any {
 	return x
 }
 
-// later schedules an end. Above mostOpen of them the next one comes at once.
+// later schedules an end. Above bound.Most of them the next one comes at once.
 func (w *world) later(e end) {
-	if len(w.ends) >= mostOpen {
+	if len(w.ends) >= bound.Most {
 		w.over(heap.Pop(&w.ends).(*end))
 	}
 	heap.Push(&w.ends, &e)

@@ -33,7 +33,7 @@ type Set struct {
 	rng    *rand.Rand
 	needs  pick.Needs            // of all shadows
 	keeps  bool                  // some shadow needs the ends of leases
-	open   map[fleet.Lease]*pool // leases that these know, at most mostOpen; never ranged over
+	open   map[fleet.Lease]*pool // leases that these know, at most bound.Most; never ranged over
 	view   pick.View             // scratch
 	priced pick.View             // scratch: with the terms of the cost
 }
@@ -51,11 +51,8 @@ type Policy struct {
 	New  func() pick.Policy // makes the policy of one pool
 }
 
-// Bounds of the shadows' memory.
-const (
-	Most     = 8
-	mostOpen = 1 << 16 // conversations of a world, outstanding prompts and answers there, and leases
-)
+// Most shadow policies there are.
+const Most = 8
 
 // pool has a pool's state of each policy, in both of its roles.
 type pool struct {
@@ -78,7 +75,7 @@ func New(c Config) *Set {
 		panic("shadow: too many policies")
 	}
 	c.Sessions = c.Sessions.WithDefaults()
-	c.Sessions.Max, c.Sessions.HashOnly = min(c.Sessions.Max, mostOpen), true
+	c.Sessions.Max, c.Sessions.HashOnly = min(c.Sessions.Max, bound.Most), true
 	s := &Set{cfg: c, pools: map[string]*pool{}, acting: newWorld(c.Sessions), pcg: rand.NewPCG(0, 0)}
 	s.rng, s.open = rand.New(s.pcg), map[fleet.Lease]*pool{}
 	for _, p := range c.Policies {
@@ -184,7 +181,7 @@ func (s *Set) onlyCandidate(p *pool, g *Sighting) {
 
 // reserved informs the policies of the actual placement.
 func (s *Set) reserved(p *pool, g *Sighting) {
-	if !s.keeps || len(s.open) >= mostOpen {
+	if !s.keeps || len(s.open) >= bound.Most {
 		return
 	}
 	for _, policy := range p.here {

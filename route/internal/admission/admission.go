@@ -32,7 +32,6 @@ const (
 	spend      = 0.15                   // most of the engines' time that turns admitted without room take
 	small      = 4                      // see MaxHold
 	agesEvery  = 250 * time.Millisecond // between two looks at what is known of the endpoints
-	mostIdle   = 1 << 15                // idle members of an endpoint
 	growth     = 20                     // a cache keeps a 20th free, into which its members grow
 	mostHeld   = 10_000                 // held turns; those beyond are placed
 	mostFamily = 16                     // conversations of a family that are known as such
@@ -302,7 +301,7 @@ func (m *member) familyActive() bool { return m.family != nil && m.family.runnin
 func (t *Table) expireIdle(now time.Time, e *endpoint) {
 	for n := e.idleCount; n > 0; n-- {
 		m := e.idleRing().next
-		if e.idleCount <= mostIdle && now.Sub(m.since) < e.keepIdle {
+		if e.idleCount <= bound.Most && now.Sub(m.since) < e.keepIdle {
 			return
 		}
 		t.expireUnlessActive(now, m)

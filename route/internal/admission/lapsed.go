@@ -1,6 +1,9 @@
 package admission
 
-import "github.com/warmpath/warmpath/session"
+import (
+	"github.com/warmpath/warmpath/route/internal/bound"
+	"github.com/warmpath/warmpath/session"
+)
 
 // lapsedTable is the conversations that are no members any more, and most of whose cache is still there: an engine
 // evicts what was not used for longest, and no more of it than it needs room. When one comes back it goes on there at
@@ -54,7 +57,7 @@ func (l *lapsedTable) remove(key session.Key) {
 // members and for those that lapsed later.
 func (l *lapsedTable) trim(slot int, e *endpoint) {
 	for r := l.at[slot]; r != nil && r.count > 0 &&
-		(e.filled()+r.tokens-r.head.next.tokens/2 > e.room || r.count > mostIdle); {
+		(e.filled()+r.tokens-r.head.next.tokens/2 > e.room || r.count > bound.Most); {
 		l.remove(r.head.next.key)
 	}
 }

@@ -22,7 +22,6 @@ const (
 	worthIt      = 0.5 // least net saving of worthKeeping, as a share of the turns
 	// the same where caches were kept so far: to begin and to end all the time costs more than either
 	stillWorthIt = 0.4
-	leastLeft    = 1e-9 // lower bound of the share that stays idle for any time
 )
 
 // ageOf is the age bucket of an idle time: 0, 1, 2, 3, 4 and 5, 6 and 7, 8 to 11, two per power of two; ages after the
@@ -193,7 +192,7 @@ func (r *Idles) Advance(now uint32, s *Returns) {
 // settle computes a span's mean idle time and its conditional rate of return.
 func (p *span) settle(now uint32, s *Returns) {
 	p.idled = max(0, float64(now)-float64(p.from)/2-float64(p.to-1)/2) // mean
-	p.each = 1 / max(s.idle(p.idled), leastLeft)
+	p.each = 1 / max(s.idle(p.idled), fit.Least)
 	p.perTick = float64(s.lines[ageOf(uint32(min(p.idled, math.MaxUint32)))].perTick * p.each)
 }
 

@@ -36,7 +36,7 @@ func (m *Mix) Add(first bool, uncached int) {
 // Expect is how many turns follow a first one, and how many prompt tokens a turn computes.
 func (m *Mix) Expect(without ablation.Set) (laterTurns, turnTokens float64) {
 	assumed := 1 - float64(fit.Slow*(m.firsts+m.laters)) // (1 - fit.Slow)^n after n turns: the assumption decays
-	laterTurns = (m.laters + float64(firstTurns*assumed)) / max(m.firsts+assumed, 1e-6)
+	laterTurns = (m.laters + float64(firstTurns*assumed)) / max(m.firsts+assumed, fit.Least)
 	turnTokens = float64(m.tokens)
 	if without.Has(ablation.LaterTurns) {
 		laterTurns = firstTurns

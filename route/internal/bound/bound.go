@@ -11,6 +11,8 @@ const (
 	Few = 64
 	// Many entries are in a table that only engines and the configuration can fill, and in memory that is used again.
 	Many = 4096
+	// Most entries are in a table with one for each conversation, request or name that clients and peers bring.
+	Most = 1 << 16
 	// Step is how many endpoints, pools, requests or conversations one event does something for. The rest is for the
 	// next event, so that decisions do not wait.
 	Step = 32

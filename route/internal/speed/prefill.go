@@ -38,7 +38,6 @@ const (
 	leastMs     = 0.1
 	amongOthers = 0.5              // weight of a non-streamed sample while the endpoint had other requests
 	sameStep    = time.Millisecond // first bytes closer together than this come from one engine step
-	leastFar    = 1e-3             // lower bound of the work of fetching a token
 	maxBatches  = 512              // a stream during which more batches complete teaches nothing
 	// prompt tokens in one engine step: vLLM's default max_num_batched_tokens for serving on an H100
 	stepTokens = 8192
@@ -134,7 +133,7 @@ func (s *prefill) fetched(far, x, y float64, fresh bool) {
 		y -= float64(s.fixed)
 	}
 	work := float64(y/s.perToken) - x
-	s.farWork.Add(fit.Usual, min(max(work/far, leastFar), fit.Outlier))
+	s.farWork.Add(fit.Usual, min(max(work/far, fit.Least), fit.Outlier))
 }
 
 // learnWhole learns from a non-streamed answer: own uncached prompt tokens, rest output tokens after the first. How

@@ -25,7 +25,6 @@ const (
 	// few round trips and a decode step, together as long as two of these
 	firstMovePerToken = 0.02
 	firstMoveFixed    = 2 * FirstPace
-	leastMovePerToken = 1e-5 // ms
 	forgetMoves       = time.Minute
 )
 
@@ -100,7 +99,7 @@ func (t *transfer) learn(x, y, w float64, assumed backlog.Transfer) {
 	t.fixed.Add(fixedQuantile, rate, leastMs, y-float64(x*t.perToken))
 	// Prompts of one length cannot separate perToken from fixed, so the prior holds until lengths differ.
 	t.line.Add(1-fit.Usual, w, x, y)
-	t.perToken = max(t.line.Slope(t.prior, priorTokens*priorTokens), leastMovePerToken)
+	t.perToken = max(t.line.Slope(t.prior, priorTokens*priorTokens), fit.Least)
 }
 
 // meanTransfer updates the default for endpoints without a transfer.
