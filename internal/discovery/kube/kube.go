@@ -282,7 +282,14 @@ func (s *Source) follow(
 	// client-go's dynamicinformer is not used because it links the types of all Kubernetes objects.
 	inf := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return objects.List(ctx, narrowed(o))
+			if o.Continue == "" && o.Limit > 0 {
+				o.ResourceVersion = "" // with 0 servers leave the limit out, and send all at once
+			}
+			list, err := objects.List(ctx, narrowed(o))
+			if err != nil {
+				return nil, err
+			}
+			return list, lean(list, slim)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return objects.Watch(ctx, narrowed(o))
