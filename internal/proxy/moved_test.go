@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
@@ -99,6 +101,61 @@ func TestAdapterMoves(t *testing.T) {
 					t.Errorf("later: %d after %v, want %d at once", status, took, tt.status)
 				}
 				time.Sleep(time.Second)
+				r.booksBalance()
+			})
+		})
+	}
+}
+
+// TestLackedModel: the list of an engine that lacks a model is read again also where the request may not be tried
+// again. Nobody waits for a name that no engine has listed.
+func TestLackedModel(t *testing.T) {
+	const gone = `{"error":{"message":"The model ` + "`ad`" + ` does not exist.","type":"NotFoundError","code":404}}`
+	for name, tt := range map[string]struct {
+		retries int
+		first   fleet.Report
+		want    string // whose lists are read again; all are for ""
+	}{
+		"no retries": {-1, fleet.Report{Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "ad"}}}, `"e0"`},
+		"any name":   {0, fleet.Report{Kind: fleet.KindOther}, `""`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				engines := wire(func(*http.Request) (*http.Response, error) {
+					return &http.Response{
+						StatusCode: 404, Header: http.Header{"Content-Type": {"application/json"}},
+						Body: io.NopCloser(strings.NewReader(gone)), ContentLength: int64(len(gone)),
+					}, nil
+				})
+				rules := route.Config{Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10}
+				r := newRouter(t, proxy.Config{}, engines, rules, []fleet.Endpoint{
+					{Name: "e0", URL: "http://e0", Weight: 1},
+					{Name: "e1", URL: "http://e1", Weight: 1, Kind: fleet.KindVLLM},
+				}, func(k fleet.Kind) fleet.Report {
+					if k == fleet.KindVLLM {
+						return fleet.Report{Kind: k, Models: []fleet.Model{{ID: "m"}}}
+					}
+					return tt.first
+				})
+				parser, err := prompt.Identity{}.Parser()
+				if err != nil {
+					t.Fatal(err)
+				}
+				var relisted []string
+				r.proxy = proxy.New(proxy.Options{
+					Config: proxy.Config{Paths: paths(t, "*"), Retries: tt.retries}, Fleet: r.fleet,
+					Transport: engines, Parser: parser, Log: slog.New(slog.DiscardHandler),
+					Relist: func(endpoint string) { relisted = append(relisted, strconv.Quote(endpoint)) },
+				})
+				w, asked := httptest.NewRecorder(), time.Now()
+				r.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions",
+					strings.NewReader(strings.ReplaceAll(chatBody, `"m"`, `"ad"`))))
+				if took := time.Since(asked); w.Code != 404 || took > 0 {
+					t.Errorf("%d after %v, want 404 at once", w.Code, took)
+				}
+				if got := strings.Join(relisted, " "); got != tt.want {
+					t.Errorf("the lists of %s are read again, want %s", got, tt.want)
+				}
 				r.booksBalance()
 			})
 		})

@@ -117,17 +117,17 @@ func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 	switch lack := a.Lacks(res); {
 	case lack.Model:
 		a.lacks = true
-		c.p.moved.lacked(time.Now(), c.Request.Model)
-		if next = a.another(); next != nil {
+		if a.d.Pool == c.Request.Model { // not of those that take any name
+			c.p.moved.lacked(time.Now(), c.Request.Model)
+		}
+		if next = a.another(); next != nil || !a.mayRetry() {
 			c.p.relist(a.d.Endpoint.Name)
 			return next, nil
 		}
-		if a.mayRetry() {
-			c.seek(func() bool {
-				next = a.another()
-				return next != nil
-			})
-		}
+		c.seek(func() bool {
+			next = a.another()
+			return next != nil
+		})
 		return next, nil
 	case lack.Other && c.Request.Follows != "" && !a.d.AtHolder():
 		a.lacks = true
