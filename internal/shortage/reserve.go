@@ -41,13 +41,17 @@ func Traffic(l net.Listener) net.Listener {
 
 // Accept is l's.
 func (l *traffic) Accept() (net.Conn, error) {
-	if at, err := nextFile(); err != nil || at >= l.first {
+	if l.short(nextFile()) {
 		return nil, &net.OpError{
 			Op: "accept", Net: "tcp", Addr: l.Addr(), Err: os.NewSyscallError("accept", syscall.EMFILE),
 		}
 	}
 	return l.Listener.Accept()
 }
+
+// short reports whether a connection would get a reserved file, or none, if the next file has this number or fails so.
+// One that may not be opened proves nothing.
+func (l *traffic) short(next int, err error) bool { return Is(err) || err == nil && next >= l.first }
 
 // ToEngine is a control function of a net.Dialer. It fails where only files are left that connections to engines leave
 // to others.
