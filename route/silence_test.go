@@ -17,18 +17,21 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 		report fleet.Report
 		wholes int
 		asides int
+		later  time.Duration // than the stream come those that are not streamed
 		want   fleet.State
 	}{
-		{"one place", fleet.Report{Slots: 1}, 1, 0, fleet.StateUp},
-		{"two places", fleet.Report{Slots: 2}, 1, 0, fleet.StateEjected},
-		{"two places, both taken", fleet.Report{Slots: 2}, 2, 0, fleet.StateUp},
-		{"llama.cpp, which does not say", fleet.Report{Kind: fleet.KindLlamaCpp}, 1, 0, fleet.StateUp},
-		{"Ollama", fleet.Report{Kind: fleet.KindOllama}, 1, 0, fleet.StateUp},
-		{"vLLM", fleet.Report{Kind: fleet.KindVLLM}, 1, 0, fleet.StateEjected},
-		{"one place, free", fleet.Report{Slots: 1}, 0, 0, fleet.StateEjected},
-		{"one place, free, and open connections without work", fleet.Report{Slots: 1}, 0, 3, fleet.StateEjected},
-		{"llama.cpp with such a connection", fleet.Report{Kind: fleet.KindLlamaCpp}, 0, 1, fleet.StateEjected},
-		{"two places, one taken, and such a connection", fleet.Report{Slots: 2}, 1, 1, fleet.StateEjected},
+		{"one place", fleet.Report{Slots: 1}, 1, 0, 0, fleet.StateUp},
+		{"two places", fleet.Report{Slots: 2}, 1, 0, 0, fleet.StateEjected},
+		{"two places, both taken", fleet.Report{Slots: 2}, 2, 0, 0, fleet.StateUp},
+		{"llama.cpp, which does not say", fleet.Report{Kind: fleet.KindLlamaCpp}, 1, 0, 0, fleet.StateUp},
+		{"Ollama", fleet.Report{Kind: fleet.KindOllama}, 1, 0, 0, fleet.StateUp},
+		{"one place, taken at that time", fleet.Report{Slots: 1}, 1, 0, 900 * time.Millisecond, fleet.StateUp},
+		{"one place, taken later", fleet.Report{Slots: 1}, 1, 0, 2 * time.Second, fleet.StateEjected},
+		{"vLLM", fleet.Report{Kind: fleet.KindVLLM}, 1, 0, 0, fleet.StateEjected},
+		{"one place, free", fleet.Report{Slots: 1}, 0, 0, 0, fleet.StateEjected},
+		{"one place, free, and open connections without work", fleet.Report{Slots: 1}, 0, 3, 0, fleet.StateEjected},
+		{"llama.cpp with such a connection", fleet.Report{Kind: fleet.KindLlamaCpp}, 0, 1, 0, fleet.StateEjected},
+		{"two places, one taken, and such a connection", fleet.Report{Slots: 2}, 1, 1, 0, fleet.StateEjected},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			now := time.Unix(1_000_000, 0)
@@ -52,13 +55,19 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 			r.Observe(now, route.FirstByte{Lease: l})
 			now = now.Add(time.Second)
 			r.Observe(now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 50}})
+			if tt.later > 0 {
+				ask("stream", fleet.Turn, true)
+				now = now.Add(tt.later)
+			}
 			for range tt.wholes {
 				ask("whole", fleet.Turn, false)
 			}
 			for range tt.asides {
 				ask("aside", fleet.Auxiliary, false)
 			}
-			ask("stream", fleet.Turn, true)
+			if tt.later == 0 {
+				ask("stream", fleet.Turn, true)
+			}
 			now = now.Add(10 * time.Minute)
 			r.Observe(now, route.StreamsAlive{})
 			if got := r.Status(now)[0].State; got != tt.want {
@@ -77,9 +86,9 @@ func TestHangsBehindWholes(t *testing.T) {
 		now  time.Time
 		open []fleet.Lease
 	}
-	say := func(w *world) {
+	say := func(w *world, tokens int) {
 		w.r.Observe(w.now, route.FirstByte{Lease: w.open[0]})
-		usage := fleet.Usage{PromptTokens: 1000, OutputTokens: 50}
+		usage := fleet.Usage{PromptTokens: 1000, OutputTokens: tokens}
 		w.r.Observe(w.now, route.Finished{Lease: w.open[0], Usage: usage})
 		w.open = w.open[1:]
 	}
@@ -99,7 +108,7 @@ func TestHangsBehindWholes(t *testing.T) {
 		"a long one is in front": {
 			fleet.Report{Kind: fleet.KindOllama}, 100, 4000, -1, 0, func(w *world, i int) {
 				if i == 140 {
-					say(w)
+					say(w, 4000)
 				}
 			}, 140 * time.Second, 0,
 		},
@@ -119,12 +128,19 @@ func TestHangsBehindWholes(t *testing.T) {
 		"nothing limits the length, and each takes ten minutes": {
 			fleet.Report{Kind: fleet.KindOllama}, 0, 0, -1, time.Minute, func(w *world, i int) {
 				if i%600 == 599 {
-					say(w)
+					say(w, 30_000)
 				}
 			}, 0, 0,
 		},
 		"it has nothing to do now and then": {
 			fleet.Report{Kind: fleet.KindOllama}, 0, 0, 0, 2 * time.Minute, nil, 0, 0,
+		},
+		"it has other work only": {
+			fleet.Report{Kind: fleet.KindOllama}, 0, 0, 0, time.Hour, func(w *world, i int) {
+				if i == 0 {
+					_, _ = w.r.Decide(w.now, &fleet.Request{Class: fleet.Auxiliary, Model: "m", PromptBytes: 4000})
+				}
+			}, 0, 0,
 		},
 		"its figures move": {
 			fleet.Report{Slots: 1}, 0, 0, 0, 0, func(w *world, i int) {
@@ -158,7 +174,7 @@ func TestHangsBehindWholes(t *testing.T) {
 			for range 10 {
 				ask(tt.most)
 				w.now = w.now.Add(50*perAnswer + 100*time.Millisecond)
-				say(w)
+				say(w, 50)
 				w.now = w.now.Add(time.Second)
 				w.r.Observe(w.now, route.StreamsAlive{})
 			}

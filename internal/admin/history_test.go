@@ -77,6 +77,17 @@ func TestHistoryWhereTheClockIsSetBack(t *testing.T) {
 	}
 }
 
+// TestHistoryOutOfOrder: a request that ended just before the latest ends no point.
+func TestHistoryOutOfOrder(t *testing.T) {
+	tally, t0 := NewTally(), time.Unix(1_800_000_000, 0)
+	for _, at := range []time.Time{t0, t0.Add(30 * time.Second), t0.Add(29 * time.Second)} {
+		tally.Listener().Served(&live.Served{Status: 200, Started: at, FirstByte: at, Ended: at})
+	}
+	if got := tally.since(t0.Add(40*time.Second), 0); len(got) != 4 {
+		t.Errorf("got %d points, want 4: %+v", len(got), got)
+	}
+}
+
 func TestHistoryIsBounded(t *testing.T) {
 	tally, t0 := NewTally(), time.Unix(1_800_000_000, 0)
 	for i := range 2 * points {

@@ -51,7 +51,7 @@ func (g *Registration) covers(host string, from netip.Addr) bool {
 type gate struct {
 	s      *Server
 	next   http.Handler
-	logged atomic.Int64 // Unix time of the last refusal that was logged
+	logged atomic.Int64 // instant of the last refusal that was logged
 }
 
 // logEvery is the least time between two logged refusals: workers that are refused call every few seconds,

@@ -100,7 +100,7 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) (p Parts
 			p.Weight, others = weighed-others, weighed
 		}
 		if !s.single && v.Leg != fleet.LegDecode {
-			p.Copy = -s.saved(v, c, brings)
+			p.Copy -= s.saved(v, c, brings)
 			others += p.Copy
 		}
 	}

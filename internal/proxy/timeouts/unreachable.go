@@ -11,7 +11,7 @@ import (
 
 // Unreachable lists the endpoints that are not worth waiting for.
 type Unreachable struct {
-	looked int64 // unix nanoseconds of the latest look
+	looked int64 // instant of the latest look
 	// reason: ErrRefusing, ErrDown, ErrAsleep, or ErrSilent for one that seems to hang although it is healthy
 	endpoints map[string]error
 	mute      map[[2]string]bool // endpoints that are so for one line, by the names of both
