@@ -123,6 +123,10 @@ func TestNothingWaitsForRedis(t *testing.T) {
 				})
 				ends(t, reached, func(ctx context.Context) { _, _ = d.Get(ctx, Self{}, "a") })
 			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() { _, _ = d.Get(ctx, Self{}, "a") }()
+			<-reached
 			closed := make(chan struct{})
 			go func() { d.Close(); close(closed) }()
 			select {
@@ -131,5 +135,55 @@ func TestNothingWaitsForRedis(t *testing.T) {
 				t.Fatal("its end waits for the server")
 			}
 		})
+	}
+}
+
+// TestNothingWaitsToConnectToRedis: nor does a server hold anything up that takes connections and never speaks TLS.
+func TestNothingWaitsToConnectToRedis(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reached := make(chan struct{}, 100)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			reached <- struct{}{}
+		}
+	}()
+	defer l.Close()
+	d, err := NewRedis("rediss://"+l.Addr().String()+"/0", RedisOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.options.Dialer.Timeout = time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		_, _ = d.Get(ctx, Self{}, "a")
+		close(done)
+	}()
+	<-reached
+	cancel()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatal("it waits for the server")
+	}
+}
+
+// TestLinksForget: a connection that has ended is kept nowhere.
+func TestLinksForget(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	var l links
+	g := &guarded{Conn: near, forget: context.AfterFunc(l.current(), func() {})}
+	_ = g.Close()
+	if g.forget() {
+		t.Error("it is still kept")
 	}
 }

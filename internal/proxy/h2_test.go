@@ -223,6 +223,13 @@ func TestKeptConnectionEndsOverTLS(t *testing.T) {
 		if len(r.retry) > 0 || asked != 5 {
 			t.Errorf("retried for %q, asked %d times", r.retry, asked)
 		}
+		// what may not be repeated is not: on the connection that the last answer has left
+		if res, body := r.post("/v1/unknown", chatBody); res.StatusCode != 502 {
+			t.Errorf("%d %s", res.StatusCode, body)
+		}
+		if asked != 6 {
+			t.Errorf("asked %d times", asked)
+		}
 	})
 }
 

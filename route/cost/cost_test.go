@@ -193,7 +193,9 @@ func TestCopy(t *testing.T) {
 		{"the wait is as long here", func(v *pick.View) { v.Candidates[0].WaitMs = 600 }, 0},
 		{"little is missing, and soon there", func(v *pick.View) { v.Candidates[0].CachedTokens = 9900 }, -10 * 10},
 		{"nothing is missing", func(v *pick.View) { v.Candidates[0].CachedTokens = 10_000 }, 0},
-		{"a cache is transferred", func(v *pick.View) { v.Leg = fleet.LegDecode }, 0},
+		{"a cache is transferred", func(v *pick.View) {
+			v.Leg, v.Candidates[0].Link.MsPerToken = fleet.LegDecode, 0.1
+		}, 0},
 	} {
 		v := plain()
 		c.change(v)
