@@ -1,6 +1,7 @@
 package route_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -460,5 +461,50 @@ func TestEngineStandsStill(t *testing.T) {
 				t.Errorf("it is %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestTrialAfterLongSilence: an engine that was ejected because it had work and sent nothing for longer than its
+// longest answer takes is tried again for as long, though clients still wait for what it was sent before.
+func TestTrialAfterLongSilence(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, EjectAfter: 1000})
+	r.Observe(now, route.Declared{
+		Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}},
+	})
+	r.Observe(now, route.Probed{Endpoint: "a", Report: fleet.Report{
+		Healthy: true, Kind: fleet.KindLlamaCpp, Models: []fleet.Model{{ID: "m", ContextTokens: 8192}},
+	}})
+	ask := func() fleet.Lease {
+		d, err := r.Decide(now, &fleet.Request{Model: "m", MintedID: "whole", PromptBytes: 4000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Lease
+	}
+	for range 10 {
+		l := ask()
+		now = now.Add(1100 * time.Millisecond)
+		r.Observe(now, route.FirstByte{Lease: l})
+		r.Observe(now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 50}})
+		r.Observe(now, route.StreamsAlive{})
+	}
+	ask()
+	var ups []time.Duration // how long it was up each time before it was ejected
+	state, since := fleet.StateUp, now
+	for range 3600 {
+		now = now.Add(time.Second)
+		r.Observe(now, route.StreamsAlive{})
+		is := r.Status(now)[0].State
+		if is == state {
+			continue
+		}
+		if is == fleet.StateEjected {
+			ups = append(ups, now.Sub(since))
+		}
+		state, since = is, now
+	}
+	if len(ups) < 5 || slices.Min(ups) < 5*time.Minute {
+		t.Errorf("within an hour it was up for %v, want five times, for 5 min or more each", ups)
 	}
 }
