@@ -371,13 +371,13 @@ func TestFloorPlan(t *testing.T) {
 var unixTimes = map[string]string{
 	"internal/admin/history.go":           "points of the page stand at times of day",
 	"internal/admin/stream.go":            "told to the page",
-	"internal/metrics/certificates.go":    "told",
-	"internal/metrics/config.go":          "told",
-	"internal/metrics/state.go":           "told",
+	"internal/metrics/certificates.go":    "a metric says it",
+	"internal/metrics/config.go":          "a metric says it",
+	"internal/metrics/state.go":           "a metric says it",
 	"internal/peers/group.go":             "told to other routers",
 	"internal/peers/keep.go":              "kept by Redis for other routers",
-	"internal/proxy/identity/keys.go":     "told",
-	"internal/proxy/identity/tenant.go":   "told",
+	"internal/proxy/identity/keys.go":     "the admin listener tells it",
+	"internal/proxy/identity/tenant.go":   "the admin listener tells it",
 	"internal/proxy/send/leg.go":          "whether it is still the same minute",
 	"internal/proxy/transfers/numbers.go": "part of an id",
 	"internal/state/state.go":             "kept in a file",
@@ -405,13 +405,13 @@ func TestUnixTimes(t *testing.T) {
 			if !ok || !slices.Contains([]string{"Unix", "UnixMilli", "UnixMicro", "UnixNano"}, name.Sel.Name) {
 				return true
 			}
-			if len(call.Args) > 0 { // of package time; its beginning is a deadline that has passed
+			if len(call.Args) > 0 { // of package time: Unix(1, 0) is a deadline that has passed
 				if v, ok := call.Args[0].(*ast.BasicLit); ok && v.Value == "1" {
 					return true
 				}
 			}
 			if used[f.path] = true; unixTimes[f.path] == "" {
-				t.Errorf("%s: measure what lasts by package instant, or say in unixTimes why it is no matter", f.at(n))
+				t.Errorf("%s: measure what lasts by package instant, or say in unixTimes why it does no harm", f.at(n))
 			}
 			return true
 		})

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// dribbles is a Redis server that answers commands up to one that it has in common with at, and from then on sends a
-// byte now and then. reached is told each time.
+// dribbles is a Redis server that answers commands until one comes that at names, and from then on sends a byte now and
+// then. reached is told each time.
 func dribbles(t *testing.T, at string) (address string, reached <-chan struct{}) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
