@@ -394,6 +394,7 @@ func (a *attempt) awaitDispatch(limit time.Duration) error {
 	}
 	turn := a.c.p.fleet.Dispatched(a.d.Lease)
 	if turn == nil {
+		a.watch.Dispatched()
 		return nil
 	}
 	a.waits = true
@@ -406,11 +407,15 @@ func (a *attempt) awaitDispatch(limit time.Duration) error {
 	if !a.c.awaitTurn(turn, a.watch.Done()) {
 		return a.watch.Err()
 	}
+	if err := a.watch.Err(); err != nil { // what ended this one has ended the request ahead too
+		return err
+	}
 	if a.c.shutdown.Load() { // which ended the request ahead, and will end this one
 		a.watch.End(timeouts.ErrShutdown)
 		return a.watch.Err()
 	}
 	a.waits = false
+	a.watch.Dispatched()
 	a.watch.Wait(limit)
 	return nil
 }

@@ -40,9 +40,9 @@ type standing struct {
 	t         *testing.T
 }
 
-func (s *standing) check(time.Time, *timeouts.Unreachable) {}
-func (s *standing) signs(*route.StreamsAlive, time.Time)   {}
-func (s *standing) stopRetries()                           { s.forbidden = true }
+func (s *standing) check(time.Time, *timeouts.Unreachable, bool) {}
+func (s *standing) signs(*route.StreamsAlive, time.Time)         {}
+func (s *standing) stopRetries()                                 { s.forbidden = true }
 
 func (s *standing) abort() {
 	for i, o := range s.others {

@@ -109,11 +109,14 @@ func (c *call) abort() {
 	}
 }
 
-// check enforces the limits. Proxy.Run calls it through the registry, while locked.
-func (c *call) check(now time.Time, gone *timeouts.Unreachable) {
-	c.client.Check(now)
+// check enforces the limits of attempts that are queued, or of the others. Proxy.Run calls it through the registry,
+// while locked.
+func (c *call) check(now time.Time, gone *timeouts.Unreachable, queued bool) {
+	if !queued {
+		c.client.Check(now)
+	}
 	for _, w := range []*timeouts.Watch{c.watch.Load(), c.prefillWatch.Load()} {
-		if w == nil {
+		if w == nil || w.Queued() != queued {
 			continue
 		}
 		if !c.deadline.IsZero() && now.After(c.deadline) && !w.HasData() && !c.sent.Load() {

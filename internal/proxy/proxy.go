@@ -185,7 +185,9 @@ func (p *Proxy) Run(ctx context.Context) {
 			p.tellSigns(now)
 			gone.Update(now, p.fleet)
 		}
-		p.flights.each(func(c inFlight) { c.check(now, gone) })
+		// what is queued first: when what is under way at an engine ends, the next one is sent there
+		p.flights.each(func(c inFlight) { c.check(now, gone, true) })
+		p.flights.each(func(c inFlight) { c.check(now, gone, false) })
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // inFlight is a request being served. The registry calls all methods while locked.
 type inFlight interface {
-	check(now time.Time, gone *timeouts.Unreachable)
+	check(now time.Time, gone *timeouts.Unreachable, queued bool)
 	signs(to *route.StreamsAlive, now time.Time)
 	stopRetries()
 	abort()

@@ -22,6 +22,7 @@ type Watch struct {
 	moved      atomic.Int64 // instant of the last sign of life, moved on by later waits for the client
 	told       atomic.Int64 // the same without what servers send by the clock: comments and pings
 	hasData    atomic.Bool  // the answer's first data has arrived
+	queued     atomic.Bool  // at the router
 
 	pool  string // of the decision
 	moves bool   // the request can move to another endpoint
@@ -30,10 +31,12 @@ type Watch struct {
 // NewWatch makes the context of an attempt by a decision. line is that of route.Line, moves means that the request can
 // move to another endpoint.
 func NewWatch(ctx context.Context, d *route.Decision, line string, moves bool) *Watch {
-	return &Watch{
+	w := &Watch{
 		Cancelable: Cancelable{Context: ctx}, endpoint: d.Endpoint.Name, line: line, lease: d.Lease, pool: d.Pool,
 		moves: moves,
 	}
+	w.queued.Store(d.Queued)
+	return w
 }
 
 // At reports whether the attempt is at the endpoint.
@@ -46,6 +49,12 @@ func (w *Watch) Wait(limit time.Duration) {
 	w.told.Store(now)
 	w.deadline.Store(now + int64(limit))
 }
+
+// Dispatched notes that the attempt is queued at the router no more.
+func (w *Watch) Dispatched() { w.queued.Store(false) }
+
+// Queued reports whether the attempt is still queued at the router.
+func (w *Watch) Queued() bool { return w.queued.Load() }
 
 // Extend notes a sign of life, and ends the time limit no sooner than after limit.
 func (w *Watch) Extend(limit time.Duration) {
