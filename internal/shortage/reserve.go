@@ -15,8 +15,8 @@ const (
 	reserveOf    = 4   // the limit divided by this is the most that is reserved of a small one
 )
 
-// Reserve is how many of so many files are left to others by clients, and how many by connections to engines, which
-// clients' requests need.
+// Reserve says how many of a limit of files clients leave to all others, and how many connections to engines leave.
+// Connections to engines leave fewer, since the requests of clients need them.
 func Reserve(files int64) (clients, engines int64) {
 	clients = min(max(files/reserveShare, min(reserveLeast, files/reserveOf)), reserveMost)
 	return clients, clients / 2

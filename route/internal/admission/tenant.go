@@ -124,8 +124,8 @@ func (t *Table) takesTooMuch(x *tenant) bool { return t.level > 0 && x.takes() >
 // rankOf is the place of a priority among them, from 0.
 func rankOf(p fleet.Priority) int { return max(0, min(int(p-fleet.PriorityLow), 2)) }
 
-// makesRoom reports whether an endpoint has room for so many tokens once its members of lower priorities have ended.
-// Those whose turns run end with their turns.
+// makesRoom reports whether so many tokens fit once the endpoint's members of lower priorities have ended. A member
+// whose turn runs ends with that turn.
 func (e *endpoint) makesRoom(p fleet.Priority, tokens int64) bool {
 	by := lower(&e.ranks, rankOf(p))
 	return by > 0 && tokens <= e.free()+by

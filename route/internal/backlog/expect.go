@@ -270,7 +270,8 @@ func (r Reader) WholesBefore(now time.Time, slot int, moment time.Time) (n int) 
 	return n
 }
 
-// longestAnswer is how many tokens an answer may have whose length nobody limits: what reasoning models write.
+// longestAnswer is how many tokens an answer is taken to have at most if its client states no limit. Reasoning models
+// write so many.
 const longestAnswer = 16_384
 
 // LongestMs is how long the longest answer of an endpoint may take that is not streamed, 0 where its speed is unknown:
