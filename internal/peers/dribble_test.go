@@ -166,6 +166,22 @@ func ends(t *testing.T, reached <-chan struct{}, work func(ctx context.Context))
 	}
 }
 
+// TestLateMakesNoConnection: when what asked for connections has ended, the client cannot make others in their place.
+func TestLateMakesNoConnection(t *testing.T) {
+	var l links
+	ctx, cancel := context.WithCancel(t.Context())
+	done, first := l.within(ctx), l.current()
+	cancel()
+	<-first.Done()
+	if l.current().Err() == nil {
+		t.Error("a connection may be made although nobody waits for it any more")
+	}
+	done()
+	if err := l.current().Err(); err != nil {
+		t.Errorf("the next caller may make none: %v", err)
+	}
+}
+
 // TestLinksForget: a connection that has ended is kept nowhere.
 func TestLinksForget(t *testing.T) {
 	near, far := net.Pipe()

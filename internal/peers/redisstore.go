@@ -31,7 +31,7 @@ func prefixOf(fleet uint64) string { return "wp:" + strconv.FormatUint(fleet, 16
 
 // client is the connection of the store, which is apart from those of frames. When ctx ends before done is called, it
 // breaks.
-func (d *Redis) client(ctx context.Context) (c rueidis.Client, done func() bool, err error) {
+func (d *Redis) client(ctx context.Context) (c rueidis.Client, done func(), err error) {
 	done = d.stores.within(ctx)
 	d.storing.Lock()
 	defer d.storing.Unlock()

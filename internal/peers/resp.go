@@ -68,17 +68,22 @@ func commands(b []byte) int {
 // becomes of the context of a command, and says goodbye to a server before it closes: what must not wait cuts the
 // connections.
 type links struct {
-	mu  sync.Mutex
-	now context.Context // that of the connections since the last cut; nil before the first
-	end context.CancelFunc
+	mu   sync.Mutex
+	now  context.Context // that of the connections since the last cut; nil before the first
+	end  context.CancelFunc
+	late int // callers of within whose context has ended, and who are not done
 }
 
-// current is a context that ends with the next cut.
+// current is a context that ends with the next cut. It has ended while a caller is late: the client may dial again for
+// what was cut.
 func (l *links) current() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.now == nil {
 		l.now, l.end = context.WithCancel(context.Background())
+	}
+	if l.late > 0 {
+		l.end()
 	}
 	return l.now
 }
@@ -93,8 +98,26 @@ func (l *links) cut() {
 	}
 }
 
-// within has the connections cut when ctx ends before the caller has called done.
-func (l *links) within(ctx context.Context) (done func() bool) { return context.AfterFunc(ctx, l.cut) }
+// within has the connections cut when ctx ends before the caller has called done, once. Until then no others are made.
+func (l *links) within(ctx context.Context) (done func()) {
+	stop := context.AfterFunc(ctx, func() {
+		l.isLate(1)
+		l.cut()
+	})
+	return func() {
+		if !stop() {
+			l.isLate(-1)
+			l.cut() // the next connection needs a context that has not ended
+		}
+	}
+}
+
+// isLate counts a caller as late, or no more.
+func (l *links) isLate(by int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.late += by
+}
 
 // dial dials as the client does.
 func (l *links) dial(ctx context.Context, address string, d *net.Dialer, over *tls.Config) (net.Conn, error) {
