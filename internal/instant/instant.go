@@ -4,8 +4,8 @@ package instant
 
 import "time"
 
-// origin lies a century back. So the zero value of a field is an instant long ago. It also lies before the year 2000, in
-// which the clocks of some tests begin.
+// origin lies a century back. So the zero value of a field is an instant long ago. Origin also lies before the year
+// 2000, in which the clocks of some tests begin.
 var origin = time.Now().Add(-100 * 365 * 24 * time.Hour)
 
 // Now is the present instant, in nanoseconds.

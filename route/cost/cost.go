@@ -113,8 +113,8 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) (p Parts
 	return p
 }
 
-// delayed is what the delay of later turns costs, in ms. So many of them arrive in each ms until the prompt is computed.
-// Each waits for it and for what is in front of it, but never longer than most ms.
+// delayed is what the delay of later turns costs, in ms. At this rate they arrive in each ms until the prompt is
+// computed. Each waits for it and for what is in front of it, but never longer than most ms.
 func delayed(rate float64, c *pick.Candidate, prefill, most float64) float64 {
 	extra := float64(prefill * (c.WaitMs + prefill/2)) // the integral of each one's delay
 	if longest := c.WaitMs + prefill; longest > most {
