@@ -141,11 +141,11 @@ func (p *Parser) Echo() string { return p.echo }
 
 // DefaultSources are the default places of conversation ids, the most reliable first: TensorRT-LLM's
 // conversation_params and its older disaggregated_params.conversation_id, the headers of TensorRT-LLM, llm-d, OpenCode,
-// NeMo, Claude Code, Codex, Dynamo, SMG, SGLang, LiteLLM, Olla, Bifrost, AIBrix and Open WebUI, then the fields of
-// OpenAI (prompt_cache_key, conversation), OpenRouter, LiteLLM, vLLM, SGLang, Claude Code and Dynamo. Codex's thread
-// precedes its session, which all threads of one run share (Dynamo, pull request 12331). Of metadata.user_id only the
-// session counts (see claudeUser). llm-d's x-session-token is excluded because it names an endpoint, SGLang's rid
-// because it names a request. Each call returns a new slice.
+// NeMo, Claude Code, Codex, Dynamo, SMG, SGLang, LiteLLM, Olla, Bifrost, AIBrix, Open WebUI and llama.cpp, then the
+// fields of OpenAI (prompt_cache_key, conversation), OpenRouter, LiteLLM, vLLM, SGLang, Claude Code and Dynamo. Codex's
+// thread precedes its session, which all threads of one run share (Dynamo, pull request 12331). Of metadata.user_id
+// only the session counts (see claudeUser). llm-d's x-session-token is excluded because it names an endpoint, SGLang's
+// rid because it names a request. Each call returns a new slice.
 func DefaultSources() []Source {
 	return []Source{
 		{Field: "conversation_params.conversation_id"},
@@ -170,6 +170,7 @@ func DefaultSources() []Source {
 		{Header: "x-bf-session-id"},
 		{Header: "x-aibrix-session-key"},
 		{Header: "X-OpenWebUI-Chat-Id"},
+		{Header: "X-Conversation-Id"},
 		{Field: "prompt_cache_key"},
 		{Field: "session_id"},
 		{Field: "conversation"},

@@ -18,6 +18,9 @@ func (a *Outgoing) request() *http.Request {
 	header := make(http.Header, len(c.R.Header)+5)
 	copyEndToEnd(header, c.R.Header, a.trusts())
 	c.From.Tell(header, c.R)
+	if !a.s.cfg.Resumes {
+		delete(header, resumable)
+	}
 	header["X-Request-Id"] = []string{cmp.Or(c.EngineID, c.ID)}
 	if !a.carried() {
 		header["Via"] = a.s.cfg.Via.After(header["Via"])

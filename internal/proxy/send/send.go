@@ -32,6 +32,7 @@ type Config struct {
 	TRTLLM          handover.TRTLLMOptions
 	Receiver        func(fleet.Endpoint) (handover.Receiver, bool)
 	Via             *Via
+	Resumes         bool // clients may come back for an answer that they left, see resumable
 }
 
 // Sender sends requests to endpoints, and remembers which of them rejected its additions.
