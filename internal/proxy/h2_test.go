@@ -123,18 +123,28 @@ func TestDeadHTTP2Connection(t *testing.T) {
 // would go on for a minute.
 func TestRefusedStreams(t *testing.T) {
 	certificate := someCertificate()
-	for name, row := range map[string]struct {
-		refuse func(f *http2.Framer, stream uint32) error
-		most   int
-	}{
-		"each stream": {func(f *http2.Framer, stream uint32) error {
+	type refusal = func(f *http2.Framer, stream uint32) error
+	var (
+		resets refusal = func(f *http2.Framer, stream uint32) error {
 			return f.WriteRSTStream(stream, http2.ErrCodeRefusedStream)
-		}, 3},
-		"by leaving": {func(f *http2.Framer, _ uint32) error {
+		}
+		leaves refusal = func(f *http2.Framer, _ uint32) error {
 			_ = f.WriteGoAway(0, http2.ErrCodeNo, nil)
 			return io.EOF
-		}, 3},
-		"the first": {nil, 2},
+		}
+	)
+	for name, row := range map[string]struct {
+		method, path, body string
+		refuse             refusal // nil refuses the first stream alone
+		most               int
+		within             time.Duration
+	}{
+		"each stream":          {"POST", "/v1/chat/completions", chatBody, resets, 3, 2 * time.Second},
+		"by leaving":           {"POST", "/v1/chat/completions", chatBody, leaves, 3, 2 * time.Second},
+		"the first":            {"POST", "/v1/chat/completions", chatBody, nil, 2, 2 * time.Second},
+		"each stream, no body": {"GET", "/v1/files", "", resets, 3, 4 * time.Second},
+		"by leaving, no body":  {"GET", "/v1/files", "", leaves, 3, 4 * time.Second},
+		"the first, no body":   {"GET", "/v1/files", "", nil, 2, 4 * time.Second},
 	} {
 		t.Run(name, bubbled(func(t *testing.T) {
 			l, asked := networkOf(t).listen(), 0
@@ -145,7 +155,7 @@ func TestRefusedStreams(t *testing.T) {
 					return row.refuse(f, stream)
 				}
 				if asked == 1 {
-					return f.WriteRSTStream(stream, http2.ErrCodeRefusedStream)
+					return resets(f, stream)
 				}
 				return answerHTTP2(f, stream, chatAnswer)
 			})
@@ -159,8 +169,8 @@ func TestRefusedStreams(t *testing.T) {
 			})
 			r.listen(t)
 			began := time.Now()
-			res, body := r.post("/v1/chat/completions", chatBody)
-			if took := time.Since(began); res.StatusCode != 200 || body != chatAnswer || took > 2*time.Second {
+			res, body := r.do(row.method, row.path, row.body)
+			if took := time.Since(began); res.StatusCode != 200 || body != chatAnswer || took > row.within {
 				t.Errorf("%d %s after %v", res.StatusCode, body, took)
 			}
 			retried := "e0 engine_error"
@@ -170,6 +180,44 @@ func TestRefusedStreams(t *testing.T) {
 			if got := strings.Join(r.retry, ", "); got != retried || asked > row.most {
 				t.Errorf("retried for %q, want %q; e0 was asked %d times", got, retried, asked)
 			}
+		}))
+	}
+}
+
+// TestWhyARequestEnded: a request that the router ends fails with what it ended it for, whatever it is sent over.
+func TestWhyARequestEnded(t *testing.T) {
+	certificate := someCertificate()
+	for name, scheme := range map[string]string{"plain": "http", "HTTP/1.1": "https", "HTTP/2": "https"} {
+		t.Run(name, bubbled(func(t *testing.T) {
+			l := networkOf(t).listen()
+			server := &http.Server{
+				Handler:   http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
+				TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, Time: time.Now},
+			}
+			if name == "HTTP/1.1" {
+				server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+			}
+			go func() {
+				if name == "plain" {
+					_ = server.Serve(l)
+				}
+				_ = server.ServeTLS(l, "", "")
+			}()
+			transport := proxy.NewTransport(proxy.TransportConfig{
+				Connect: time.Second, TLS: &tls.Config{InsecureSkipVerify: true}, Dial: networkOf(t).dial,
+			})
+			why := errors.New("for this reason")
+			ctx, end := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { end(why) })
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+l.addr, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := transport.RoundTrip(req); !errors.Is(err, why) {
+				t.Errorf("got %v", err)
+			}
+			transport.CloseIdleConnections()
+			_ = server.Close()
 		}))
 	}
 }
@@ -257,6 +305,10 @@ func serveTLS(l net.Listener, c tls.Certificate, answer func(f *http2.Framer, st
 				case *http2.SettingsFrame:
 					if !frame.IsAck() {
 						err = f.WriteSettingsAck()
+					}
+				case *http2.HeadersFrame:
+					if frame.StreamEnded() {
+						err = answer(f, frame.StreamID)
 					}
 				case *http2.DataFrame:
 					if frame.StreamEnded() {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,8 +15,21 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
+// counted is a connection that is counted while it is open.
+type counted struct {
+	net.Conn
+	open *atomic.Int64
+	once sync.Once
+}
+
+func (c *counted) Close() error {
+	c.once.Do(func() { c.open.Add(-1) })
+	return c.Conn.Close()
+}
+
 // TestNamesAreLookedUpAgain: a connection to a named host takes requests for half a minute, however many come, so that
-// they follow the name to another engine. One to an address stays.
+// they follow the name to another engine. One to an address stays. What is given up is closed at once, and so are all
+// on demand.
 func TestNamesAreLookedUpAgain(t *testing.T) {
 	certificate := someCertificate()
 	for name, row := range map[string]struct {
@@ -50,6 +65,7 @@ func TestNamesAreLookedUpAgain(t *testing.T) {
 					served <- engine.Serve(l)
 				}()
 				dialled := 0
+				var open atomic.Int64
 				transport := proxy.NewTransport(proxy.TransportConfig{
 					Connect: time.Second, NetHTTP: row.netHTTP, TLS: &tls.Config{InsecureSkipVerify: true},
 					Hosts: map[string]*tls.Config{"own:8000": {InsecureSkipVerify: true}},
@@ -57,7 +73,8 @@ func TestNamesAreLookedUpAgain(t *testing.T) {
 						near, far := net.Pipe()
 						l <- far
 						dialled++
-						return near, nil
+						open.Add(1)
+						return &counted{Conn: near, open: &open}, nil
 					},
 				})
 				for range 100 {
@@ -74,12 +91,18 @@ func TestNamesAreLookedUpAgain(t *testing.T) {
 					if string(b) != row.proto || err != nil {
 						t.Fatalf("%q %v", b, err)
 					}
+					if synctest.Wait(); open.Load() != 1 {
+						t.Fatalf("%d connections are open, want one", open.Load())
+					}
 					time.Sleep(time.Second)
 				}
 				if dialled != row.want {
 					t.Errorf("%d connections, want %d", dialled, row.want)
 				}
 				transport.CloseIdleConnections()
+				if synctest.Wait(); open.Load() != 0 {
+					t.Errorf("%d connections are open, want none", open.Load())
+				}
 				close(l)
 				<-served
 				_ = engine.Close()

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -67,7 +68,11 @@ func (t *renewed) client(host string) *http.Transport {
 }
 
 func (t *renewed) roundTrip(r *http.Request) (*http.Response, error) {
-	return t.client(r.URL.Hostname()).RoundTrip(r)
+	res, err := t.client(r.URL.Hostname()).RoundTrip(r)
+	if cause := context.Cause(r.Context()); cause != nil && errors.Is(err, context.Canceled) {
+		err = cause // which it leaves out over HTTP/2
+	}
+	return res, err
 }
 
 func (t *renewed) closeIdleConnections() {

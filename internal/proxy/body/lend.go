@@ -1,9 +1,11 @@
 package body
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
 
 	"github.com/warmpath/warmpath/internal/proxy/h1"
@@ -35,36 +37,28 @@ type Terms struct {
 	OnlyOnce bool // nor over HTTP/2
 }
 
-// Lend gives a request its body, and returns a Closer that takes it back before the transport has closed it; nil for an
-// empty body.
+// Lend gives a request its body, and returns a Closer that takes it back before the transport has closed it; nil where
+// there is nothing to take back.
 func (p *Payload) Lend(out *http.Request, terms Terms) io.Closer {
-	if !terms.Lean && out.Header.Get("User-Agent") == "" {
+	out.ContentLength = int64(p.len())
+	if terms.Lean {
+		return p.lendLean(out, terms)
+	}
+	if out.Header.Get("User-Agent") == "" {
 		out.Header["User-Agent"] = []string{""} // keeps net/http from naming itself
 	}
-	if !terms.Lean && !terms.Once && !terms.OnlyOnce {
+	if !terms.Once && !terms.OnlyOnce {
 		// an empty list is not sent, and tells net/http that a kept connection may have ended under the request
 		if _, ok := out.Header["X-Idempotency-Key"]; !ok {
 			out.Header["X-Idempotency-Key"] = nil
 		}
 	}
-	out.ContentLength = int64(p.len())
+	s := &sendings{of: p}
+	s.bound(out)
 	if out.ContentLength == 0 {
 		out.Body = http.NoBody
-		return nil
+		return s
 	}
-	if terms.Lean {
-		b := h1.NewBody(p.Bytes)
-		if p.pieces != nil {
-			b = h1.NewPieces(p.pieces)
-		}
-		if terms.Once || terms.OnlyOnce {
-			b.Once()
-		}
-		p.refs.Add(1)
-		out.Body = b.Of(p)
-		return out.Body
-	}
-	s := &sendings{of: p}
 	out.Body, _ = s.next()
 	if !terms.OnlyOnce {
 		out.GetBody = s.next
@@ -72,11 +66,30 @@ func (p *Payload) Lend(out *http.Request, terms Terms) io.Closer {
 	return s
 }
 
-// sendings are those of a body by net/http. Over HTTP/2 it repeats a request that the endpoint refused, or whose
-// connection the endpoint was closing, seven times in a minute, while the router cannot ask another endpoint; and it
-// does not close each body that it gets for that.
+// lendLean lends the body to the client of package h1.
+func (p *Payload) lendLean(out *http.Request, terms Terms) io.Closer {
+	if out.ContentLength == 0 {
+		out.Body = http.NoBody
+		return nil
+	}
+	b := h1.NewBody(p.Bytes)
+	if p.pieces != nil {
+		b = h1.NewPieces(p.pieces)
+	}
+	if terms.Once || terms.OnlyOnce {
+		b.Once()
+	}
+	p.refs.Add(1)
+	out.Body = b.Of(p)
+	return out.Body
+}
+
+// sendings are those of a request by net/http. Over HTTP/2 it repeats one that the endpoint refused, or whose
+// connection the endpoint was closing, seven times in a minute and then, where the last connection has no room, from
+// the beginning, while the router cannot ask another endpoint; and it does not close each body that it gets for that.
 type sendings struct {
-	of *Payload
+	of     *Payload
+	cancel context.CancelCauseFunc // ends the request
 
 	mu    sync.Mutex
 	n     int            // those that have begun
@@ -90,13 +103,31 @@ const mostSendings = 3
 
 var errRefused = fmt.Errorf("refused unread %d times", mostSendings)
 
+// bound has the request counted whenever it is sent, and ended as it is given a connection once more. A body ends it
+// sooner, since net/http asks for it before it waits.
+func (s *sendings) bound(out *http.Request) {
+	ctx, cancel := context.WithCancelCause(out.Context())
+	s.cancel = cancel
+	*out = *out.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteHeaders: func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.n++
+		},
+		GotConn: func(httptrace.GotConnInfo) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.n >= mostSendings {
+				cancel(errRefused)
+			}
+		},
+	}))
+}
+
 // next lends the payload for one more sending.
 func (s *sendings) next() (io.ReadCloser, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.last != nil && s.last.begun() {
-		s.n++
-	}
 	s.close()
 	if s.n >= mostSendings {
 		return nil, errRefused
@@ -123,5 +154,6 @@ func (s *sendings) Close() error {
 	defer s.mu.Unlock()
 	s.ended = true
 	s.close()
+	s.cancel(nil)
 	return nil
 }

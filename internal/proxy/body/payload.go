@@ -142,7 +142,6 @@ type payloadReader struct {
 	closed bool
 	rest   []byte
 	more   [][]byte // what follows rest
-	read   bool     // some of it
 }
 
 // Read copies the next bytes.
@@ -152,7 +151,6 @@ func (r *payloadReader) Read(b []byte) (int, error) {
 	if r.closed {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	r.read = true
 	r.next()
 	if r.lender == nil {
 		return 0, io.EOF
@@ -161,13 +159,6 @@ func (r *payloadReader) Read(b []byte) (int, error) {
 	r.rest = r.rest[n:]
 	r.next()
 	return n, nil
-}
-
-// begun reports whether the transport has read of it.
-func (r *payloadReader) begun() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.read
 }
 
 // next moves to the next non-empty piece, and releases the payload at the end.
