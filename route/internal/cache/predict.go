@@ -65,7 +65,7 @@ func (r Reader) find(
 	cached []pick.Cached,
 ) (all Found, _ Missed) {
 	req := p.Request
-	x.known, x.chain.Known = false, false
+	x.known = false
 	if req.Content != nil && len(req.Content.List) > 0 {
 		r.predictList(x, p, at, cached)
 		all.MostCached = most(cached)
