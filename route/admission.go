@@ -65,7 +65,7 @@ func (r *readers) admit(q *asked, f *filled) (hold *admission.Turn) {
 	q.shared = slices.Grow(q.shared[:0], len(v.Candidates))[:len(v.Candidates)]
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		turn.Names = r.cache.Names(&q.text, q.req, c.Model)
+		turn.Names = r.cache.Names(&q.text, q.req, q.size.Tokens, c.Model)
 		q.shared[i] = r.admission.Shared(c.Slot, turn.Names)
 		turn.Shared = max(turn.Shared, q.shared[i])
 	}
@@ -139,7 +139,7 @@ func (r *Router) tellAdmission(q *asked, v *pick.View, f *reservation, c *pick.C
 	_, parent := r.readers.conversations.Keys(q.scope(fleet.LegUnsplit), q.req, q.who)
 	turn := placedTurn(q.asker, c.Slot, v.PromptTokens+v.OutputTokens)
 	turn.Key, turn.Parent = f.conversation.Key(), parent
-	if names := r.readers.cache.Names(&q.text, q.req, c.Model); names != nil {
+	if names := r.readers.cache.Names(&q.text, q.req, q.size.Tokens, c.Model); names != nil {
 		turn.Prompt = admission.Prompt{Names: names, Tokens: v.PromptTokens, Bytes: q.req.Content.Bytes}
 	}
 	r.admission.TurnPlaced(q.now, f.index, &turn)

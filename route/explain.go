@@ -6,6 +6,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/cost"
+	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/miss"
 )
 
@@ -134,7 +135,8 @@ func (r *Router) expectMiss(q *asked, p *placement, f *reservation) miss.Expecte
 		if v.Home >= 0 {
 			cached = v.Candidates[v.Home].Blocks
 		}
-		of.Last, of.Differs = last, q.text.Differs(last.Bytes, last.Marks, cached)
+		names := r.cache.Reader().Names(&q.text, q.req, q.size.Tokens, of.Chosen.Model)
+		of.Last, of.Differs = last, cache.DifferenceOf(names, last.Bytes, last.Marks, cached)
 		of.Work = int(float64(r.cache.Reader().Work(f.index, last.Flow)) * q.pool.TokensPerByte())
 	}
 	return r.misses.Expect(&of)

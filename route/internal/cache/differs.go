@@ -24,12 +24,12 @@ type Difference struct {
 	From, To int
 }
 
-// Differs says where the prompt of a decision differs from an earlier one. Of the earlier one, bytes is its length and
-// marks are what was kept of its text. cached is the number of the decision's blocks that the earlier one's endpoint
-// has cached. If they end between two marks, the prompts differ where they end.
-func (x *Text) Differs(bytes int, marks [4]uint32, cached int) (d Difference) {
+// DifferenceOf says where a prompt, of which names is the Names, differs from an earlier one. Of the earlier one, bytes
+// is its length and marks are what was kept of its text. cached is the number of the prompt's blocks that the earlier
+// one's endpoint has cached. If they end between two marks, the prompts differ where they end.
+func DifferenceOf(names []uint64, bytes int, marks [4]uint32, cached int) (d Difference) {
 	n := blocks.Kept(bytes / fleet.BlockBytes)
-	if !x.known || n == 0 || marks == ([4]uint32{}) {
+	if names == nil || n == 0 || marks == ([4]uint32{}) {
 		return d
 	}
 	d = Difference{Known: true, To: bytes}
@@ -38,7 +38,7 @@ func (x *Text) Differs(bytes int, marks [4]uint32, cached int) (d Difference) {
 		switch {
 		case at == 0:
 			continue
-		case at <= len(x.keys) && uint32(x.keys[at-1]) == mark:
+		case at <= len(names) && uint32(names[at-1]) == mark:
 			d.From = blocks.Bytes(at)
 			continue
 		}

@@ -22,7 +22,7 @@ func (t *Table) Open(n uint32, v *pick.View, row int, x *Text, p *Prompt) {
 	case !l.turn || p.Request.Content == nil:
 	case len(p.Request.Content.List) > 0:
 		t.enterList(n, l, e, c, x, p)
-	case x.known && len(x.keys) > 0:
+	case isText(p.Request, p.Size.Tokens):
 		t.enter(n, l, e, c, x, p)
 	}
 	t.goesOn(c.Name, c.Model, l, e, p)
@@ -30,9 +30,9 @@ func (t *Table) Open(n uint32, v *pick.View, row int, x *Text, p *Prompt) {
 
 // enter adds a prompt's blocks to its endpoint's estimated content.
 func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Text, p *Prompt) {
-	if c.Model != x.model { // the chain is that of another model's names
-		t.Reader().look(x, p.Request, c.Model)
-		t.reported.Reader().Find(&x.chain, p.Request.Tenant, p.Session, p.Request.Tokens, x.keys, &x.matches)
+	t.Reader().look(x, p.Request, c.Model)
+	if c.Model != x.chained {
+		t.Reader().lookInEvents(x, p)
 	}
 	t.reported.Note(n, &x.chain, p.Size.Tokens, c.Adapter)
 	l.exact = x.chain.Known && c.Exact

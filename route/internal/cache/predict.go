@@ -34,7 +34,7 @@ func (r Reader) Predict(
 	cached := slices.Grow(memory[:0], at.Len())[:at.Len()]
 	clear(cached)
 	all, m := r.find(x, p, at, home, look, m, cached)
-	if all.Counted = p.CountsActive && p.Request.Content != nil && x.known; all.Counted {
+	if all.Counted = p.CountsActive && isText(p.Request, p.Size.Tokens); all.Counted {
 		r.countActive(x, p, at, cached)
 	}
 	for i := range at.Len() {
@@ -65,19 +65,17 @@ func (r Reader) find(
 	cached []pick.Cached,
 ) (all Found, _ Missed) {
 	req := p.Request
-	x.known = false
 	if req.Content != nil && len(req.Content.List) > 0 {
 		r.predictList(x, p, at, cached)
 		all.MostCached = most(cached)
 		return all, m
 	}
-	if req.Content == nil || len(req.Content.Blocks) == 0 || p.Size.Tokens == 0 {
+	if !isText(req, p.Size.Tokens) {
 		if home >= 0 {
 			r.predictHome(p, at.At(home), &cached[home])
 		}
 		return all, m
 	}
-	x.known = true
 	for i := range at.Len() {
 		c, h := at.At(i), &cached[i]
 		if i == 0 || c.Model != x.model {
@@ -158,7 +156,7 @@ func (r Reader) predictHome(p *Prompt, c *pick.Endpoint, h *pick.Cached) {
 func (r Reader) merge(x *Text, p *Prompt, at pick.Endpoints, look Look, cached []pick.Cached) {
 	events := r.t.reported.Reader()
 	if !look.done {
-		events.Find(&x.chain, p.Request.Tenant, p.Session, p.Request.Tokens, x.keys, &x.matches)
+		r.lookInEvents(x, p)
 	}
 	if !x.chain.Known {
 		return
@@ -179,7 +177,7 @@ func (r Reader) exact(
 	c *pick.Endpoint,
 	h *pick.Cached,
 ) (tokens int, ok bool) {
-	if !events.Trusted(c.Slot) || c.Model != x.model {
+	if !events.Trusted(c.Slot) || c.Model != x.chained {
 		return 0, false
 	}
 	if tokens, whole, ok := events.ByIDs(c.Slot, &x.chain, p.Size.Tokens); ok && !c.Adapter {
@@ -222,10 +220,10 @@ func (r Reader) coming(x *Text, p *Prompt, c *pick.Endpoint) int {
 // computed or have arrived since.
 func (r Reader) present(x *Text, p *Prompt, c *pick.Endpoint, believed int) int {
 	present := believed
-	if c.Load.TransferRequests == 0 || !x.known || r.t.without.Has(ablation.PendingTransfers) {
+	if c.Load.TransferRequests == 0 || !isText(p.Request, p.Size.Tokens) || r.t.without.Has(ablation.PendingTransfers) {
 		return present
 	}
-	keys, coming := r.Names(x, p.Request, c.Model), r.t.endpoints.Get(c.Slot).coming.alike
+	keys, coming := r.Names(x, p.Request, p.Size.Tokens, c.Model), r.t.endpoints.Get(c.Slot).coming.alike
 	computed := r.t.index.Confirmed(c.Slot, keys)
 	for _, a := range coming {
 		if !a.transfer {

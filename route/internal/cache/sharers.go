@@ -22,7 +22,7 @@ func (r Reader) Sharers(
 	for i := range cached {
 		longest = max(longest, cached[i].Blocks)
 	}
-	if !x.known || longest == 0 {
+	if !isText(p.Request, p.Size.Tokens) || longest == 0 {
 		return memory
 	}
 	for i := range cached {

@@ -33,10 +33,10 @@ type Prompt struct {
 // Text is the scratch memory of one decision: the prompt's block names and which endpoints hold them. It is reused.
 type Text struct {
 	*lookup           // the latest; nil before the first
-	known   bool      // the prompt's content is known, and it is looked up
 	done    int       // how many of lookups this decision has made
 	lookups []*lookup // one for each model
 	chain   reported.Chain
+	chained string  // the model by whose names chain was found
 	slots   []int32 // scratch of Look
 }
 
@@ -51,10 +51,16 @@ type lookup struct {
 // Missed is what prompts were found to miss so far, see Predict.
 type Missed struct{ tokens fit.Mean }
 
+// isText reports whether a request has one prompt, the blocks and tokens of which are known.
+func isText(req *fleet.Request, tokens int) bool {
+	c := req.Content
+	return c != nil && len(c.List) == 0 && len(c.Blocks) > 0 && tokens > 0
+}
+
 // Names are the names of the prompt's blocks for a model, each of which stands for all before it; nil if its content is
 // unknown. They are valid until the next decision.
-func (r Reader) Names(x *Text, req *fleet.Request, model string) []uint64 {
-	if !x.known {
+func (r Reader) Names(x *Text, req *fleet.Request, tokens int, model string) []uint64 {
+	if !isText(req, tokens) {
 		return nil
 	}
 	r.look(x, req, model)
@@ -63,7 +69,7 @@ func (r Reader) Names(x *Text, req *fleet.Request, model string) []uint64 {
 
 // Begin resets x for a decision.
 func (r Reader) Begin(x *Text) Missed {
-	x.lookup, x.known, x.done = nil, false, 0
+	x.lookup, x.done, x.chained = nil, 0, ""
 	x.chain.Reset()
 	return Missed{r.t.missed}
 }
@@ -102,12 +108,11 @@ type Look struct {
 // Look looks a prompt up for endpoints that all serve it by one model name. The next Predict is for these and is given
 // the result.
 func (r Reader) Look(x *Text, p *Prompt, model string) Look {
-	req := p.Request
-	if req.Content == nil || len(req.Content.List) > 0 || len(req.Content.Blocks) == 0 || p.Size.Tokens == 0 {
+	if !isText(p.Request, p.Size.Tokens) {
 		return Look{}
 	}
-	r.look(x, req, model)
-	r.t.reported.Reader().Find(&x.chain, req.Tenant, p.Session, req.Tokens, x.keys, &x.matches)
+	r.look(x, p.Request, model)
+	r.lookInEvents(x, p)
 	n := r.t.endpoints.Len()
 	cached := slices.Grow(x.slots[:0], n)[:n]
 	clear(cached)
@@ -127,6 +132,12 @@ func (r Reader) Look(x *Text, p *Prompt, model string) Look {
 	}
 	x.slots = cached
 	return Look{Slots: cached, done: true}
+}
+
+// lookInEvents finds what events say of the prompt, by the names of the latest model that it was looked up for.
+func (r Reader) lookInEvents(x *Text, p *Prompt) {
+	r.t.reported.Reader().Find(&x.chain, p.Request.Tenant, p.Session, p.Request.Tokens, x.keys, &x.matches)
+	x.chained = x.model
 }
 
 // Note stores a decision's findings, before Open or without it.
