@@ -216,6 +216,7 @@ type View struct {
 	Sharers []Sharer
 	Hash    uint64 // hash key of the request: its conversation, or random
 	Beyond  Beyond // endpoints that may take the request and have no row, see Needs.Shortlist
+	Full    int    // endpoints that may take it and have no row, since their caches have no room for its session
 }
 
 // Sharer stands for outstanding first turns whose prompts begin with all that any endpoint has cached of a view's

@@ -80,6 +80,7 @@ func (r *readers) admit(q *asked, f *filled) (hold *admission.Turn) {
 	case open == 0 && check.MayHold() && !q.tooLong():
 		return turn
 	case open > 0 && open < len(v.Candidates) && check.OthersHeld():
+		v.Full = len(v.Candidates) - open
 		narrow(v, func(i int) bool { return check.MayPlace(v.Candidates[i].Slot, q.shared[i]) })
 	}
 	return nil

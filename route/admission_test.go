@@ -289,6 +289,53 @@ func TestHeldTurnsAreTold(t *testing.T) {
 	}
 }
 
+// TestFullIsTold: while turns are held, the decision of one that goes on says how many endpoints have no room for it.
+func TestFullIsTold(t *testing.T) {
+	s := newShort(t, nil)
+	s.Observe(s.now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{
+		{Name: "e", URL: "http://e", Weight: 1}, {Name: "f", URL: "http://f", Weight: 1},
+	}})
+	s.Observe(s.now, route.Probed{
+		Endpoint: "f", Report: fleet.Report{Healthy: true, CacheTokens: 100_000, Models: []fleet.Model{{ID: "m"}}},
+	})
+	ask := func(name, pin string) route.Plan {
+		t.Helper()
+		made, err := s.Decide(s.now, &fleet.Request{
+			Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, MayQueue: true,
+			MayHold: true, Pin: pin,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made.Plan
+	}
+	for range 20 {
+		var leases []fleet.Lease
+		for _, name := range []string{"a", "b", "c"} {
+			leases = append(leases, ask(name, "e").Lease, ask(name+"f", "f").Lease)
+		}
+		s.now = s.now.Add(10 * time.Second)
+		for _, l := range leases {
+			s.Observe(s.now, route.FirstByte{Lease: l})
+		}
+		for _, l := range leases {
+			s.end(l)
+		}
+		s.now = s.now.Add(time.Second)
+		s.Observe(s.now, route.Tick{})
+	}
+	if p := ask("a", ""); p.Candidates != 2 || p.Full != 0 {
+		t.Errorf("while nothing is held: %d candidates, %d full", p.Candidates, p.Full)
+	} else {
+		s.end(p.Lease)
+	}
+	s.hold("d")
+	if p := ask("a", ""); p.Endpoint.Name != "e" || p.Candidates != 1 || p.Full != 1 {
+		t.Errorf("while a turn is held: at %s of %d candidates, %d full; want e alone", p.Endpoint.Name, p.Candidates,
+			p.Full)
+	}
+}
+
 // TestHoldsAfterALoss: conversations whose cache was lost keep no room, whether their engine slept or was restarted.
 func TestHoldsAfterALoss(t *testing.T) {
 	for name, reports := range map[string][]fleet.Report{

@@ -134,7 +134,7 @@ func (r *Router) commit(
 	if since := r.readers.admission.Since(q.req.Hold); !since.IsZero() {
 		made.Held = q.now.Sub(since)
 	}
-	made.Reason, made.Candidates = choice.Reason, v.Eligible()
+	made.Reason, made.Candidates, made.Full = choice.Reason, v.Eligible(), v.Full
 	made.PromptTokens, made.CachedTokens = v.PromptTokens, c.CachedTokens
 	made.Leg, made.Why, made.Weighed, made.CacheGate = v.Leg, chose.why, chose.weighed, v.CacheGate
 	made.TellSession, made.Passed = ep.KeepsSessions(), chose.passed

@@ -55,6 +55,7 @@ func listTroubles(endpoints []endpointView, st *statsView, past []point, replica
 		endpointTrouble(&endpoints[i], st, add)
 	}
 	undeclaredTrouble(endpoints, add)
+	aloneTrouble(endpoints, st, add)
 	if len(st.Unserved) > 0 && st.Ready && st.UptimeSeconds > settled {
 		add(warn, "",
 			"Correct the alias (models.aliases), or start an engine with the model: until then such requests get 404.",
@@ -149,12 +150,17 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 		add(warn, e.Name, "Load a model there, or name its models in the configuration (models at the endpoint).",
 			"It lists no models: requests that name one do not go there, and get 404 where no other engine has it.")
 	}
+	if e.State == "up" && len(e.Models) == 0 && e.Kind == string(fleet.KindOther) && st.UptimeSeconds > settled &&
+		(e.Served == nil || e.Served.Requests == e.Served.Failed) {
+		add(warn, e.Name, "If no engine is there, correct its URL. Otherwise name its models (models at the endpoint).",
+			"Perhaps no engine: its kind is not known, it lists no models, and it has answered no request well.")
+	}
 	switch {
 	case e.Draining && e.Load.Requests == 0:
 		add(note, e.Name, "Stop or update it now, or press Undrain to bring it back.", "Drained: nothing runs there.")
 	case e.Draining:
-		add(note, e.Name, "Wait, or press Undrain to bring it back.", "Draining: %d requests still run there.",
-			e.Load.Requests)
+		add(note, e.Name, "Wait, or press Undrain to bring it back.", "Draining: %s to end there.",
+			plural(uint64(e.Load.Requests), "request"))
 	case e.Weight == 0:
 		add(note, e.Name, "Give it a weight above 0 to send traffic there.", "Weight 0: it gets no new requests.")
 	}
@@ -168,7 +174,7 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 	}
 	if e.CacheLosses > 0 && st.UptimeSeconds > 0 {
 		add(note, e.Name, "Nothing, if it was restarted or sent to sleep. Otherwise look why its process ends.",
-			"Its cache was lost %d times.", e.CacheLosses)
+			"Its cache was lost: %s.", plural(e.CacheLosses, "time"))
 	}
 }
 
@@ -200,6 +206,40 @@ func undeclaredTrouble(endpoints []endpointView, add teller) {
 				"Slots without an endpoint: the engine has %d and chooses one itself.", e.Engine.Slots)
 		}
 	}
+}
+
+// aloneTrouble is about several engines of which no two serve the same name: there is nothing to choose. Often it is
+// the same model under two names, such as two paths of a file.
+func aloneTrouble(endpoints []endpointView, st *statsView, add teller) {
+	if len(st.Aliases) > 0 || st.UptimeSeconds <= settled {
+		return
+	}
+	at, engines, names := map[string]string{}, map[string]bool{}, []string{}
+	for i := range endpoints {
+		e := &endpoints[i]
+		if e.Gone {
+			continue
+		}
+		if e.State != "up" || len(e.Models) == 0 {
+			return // it may have any
+		}
+		engines[e.URL] = true
+		for _, m := range e.Models {
+			switch other, known := at[m]; {
+			case !known:
+				at[m], names = e.URL, append(names, m)
+			case other != e.URL:
+				return
+			}
+		}
+	}
+	if len(engines) < 2 {
+		return
+	}
+	add(note, "", "If they are one model under several names, unite these by an alias (models.aliases), or start the "+
+		"engines with one name. Otherwise nothing is to be done.",
+		"No two engines serve the same model, so there is nothing to choose: %s.",
+		strings.Join(names[:min(len(names), alike)], ", "))
 }
 
 // cachedFlag is how a kind of engine is made to report cached tokens.
@@ -261,12 +301,37 @@ func trafficTrouble(endpoints []endpointView, st *statsView, past []point, add t
 	}
 	if queued > 0 {
 		add(note, "", "A short queue is normal at peaks. If it stays, add an engine.",
-			"%d requests wait in the router's queue.", queued)
+			"In the router's queue: %s.", plural(uint64(queued), "request"))
+	}
+	if st.Held > 0 {
+		add(note, "",
+			"Normal at peaks: each waits so that others keep their cache. If it stays, add an engine: docs/agents.md.",
+			"Held: %s. The caches have no room for all sessions under way%s.",
+			plural(uint64(st.Held), "turn"), needs(endpoints, st))
 	}
 	if st.DoubleFinished > 0 {
 		add(note, "", "Please report it, with the log. Traffic is not affected.",
-			"%d requests were concluded twice, which is a fault of this program.", st.DoubleFinished)
+			"Concluded twice, which is a fault of this program: %s.", plural(st.DoubleFinished, "request"))
 	}
+}
+
+func plural(n uint64, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// needs says what the sessions under way need of the caches, those that are held included.
+func needs(endpoints []endpointView, st *statsView) string {
+	set, room := st.HeldTokens, int64(0)
+	for i := range endpoints {
+		set, room = set+endpoints[i].WorkingSet, room+endpoints[i].WorkingRoom
+	}
+	if room == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", which need %.0f %% of them", 100*float64(set)/float64(room))
 }
 
 // upAll reports whether every endpoint takes traffic: only then is uneven work worth a word.

@@ -47,7 +47,55 @@ func TestTroubles(t *testing.T) {
 				up("b", func(e *endpointView) { e.Kind, e.Models = "other", nil }),
 			},
 			quiet, nil, "",
-			[]string{"warn It lists no models"},
+			[]string{"warn It lists no models", "warn Perhaps no engine"},
+		},
+		{
+			"an engine of an unknown kind that answers",
+			[]endpointView{up("a", func(e *endpointView) {
+				e.Kind, e.Models, e.Served = "other", nil, &heardOf{Requests: 2, Failed: 1}
+			})},
+			quiet, nil, "", nil,
+		},
+		{
+			"each engine has a name of its own for its model",
+			[]endpointView{
+				up("a", func(e *endpointView) { e.Models = []string{"/a/m.gguf"} }),
+				up("b", func(e *endpointView) { e.Models = []string{"/b/m.gguf"} }),
+			},
+			quiet, nil, "",
+			[]string{"note No two engines serve the same model, so there is nothing to choose: /a/m.gguf, /b/m.gguf."},
+		},
+		{
+			"two models, one of them at two engines",
+			[]endpointView{
+				up("a", nil), up("b", func(e *endpointView) { e.Models = []string{"n", "m"} }),
+			},
+			quiet, nil, "", nil,
+		},
+		{
+			"two models that an alias unites",
+			[]endpointView{
+				up("a", nil), up("b", func(e *endpointView) { e.Models = []string{"n"} }),
+			},
+			statsView{Ready: true, UptimeSeconds: 600, Aliases: []aliasView{{Alias: "x"}}},
+			nil, "", nil,
+		},
+		{
+			"slots of one engine",
+			[]endpointView{
+				up("a", func(e *endpointView) { e.URL, e.Part, e.Models = "http://e", "slot0", []string{"m"} }),
+				up("b", func(e *endpointView) { e.URL, e.Part, e.Models = "http://e", "slot1", []string{"n"} }),
+			},
+			quiet, nil, "", nil,
+		},
+		{
+			"held",
+			[]endpointView{up("a", func(e *endpointView) { e.WorkingSet, e.WorkingRoom = 90, 100 })},
+			statsView{Ready: true, Held: 2, HeldTokens: 40},
+			nil, "",
+			[]string{
+				"note Held: 2 turns. The caches have no room for all sessions under way, which need 130 % of them.",
+			},
 		},
 		{
 			"models are not known at once",
@@ -137,7 +185,7 @@ func TestTroubles(t *testing.T) {
 		})}, quiet, nil, "", []string{"note Drained"}},
 		{"draining", []endpointView{up("a", func(e *endpointView) {
 			e.Draining, e.Load.Requests = true, 2
-		})}, quiet, nil, "", []string{"note Draining: 2 requests"}},
+		})}, quiet, nil, "", []string{"note Draining: 2 requests to end there."}},
 		{"weight 0", []endpointView{up("a", func(e *endpointView) {
 			e.Weight = 0
 		})}, quiet, nil, "", []string{"note Weight 0"}},
@@ -154,7 +202,7 @@ func TestTroubles(t *testing.T) {
 		})}, quiet, nil, "", []string{"warn It does not report cached tokens"}},
 		{"cache lost", []endpointView{up("a", func(e *endpointView) {
 			e.CacheLosses = 2
-		})}, quiet, nil, "", []string{"note Its cache was lost 2 times"}},
+		})}, quiet, nil, "", []string{"note Its cache was lost: 2 times."}},
 		{
 			"failures",
 			[]endpointView{up("a", nil)},
@@ -199,7 +247,7 @@ func TestTroubles(t *testing.T) {
 		},
 		{"queued", []endpointView{up("a", func(e *endpointView) {
 			e.Load.Queued = 3
-		})}, quiet, nil, "", []string{"note 3 requests wait"}},
+		})}, quiet, nil, "", []string{"note In the router's queue: 3 requests."}},
 		{"concerns", []endpointView{up("a", nil)}, statsView{Ready: true, concerns: []Concern{
 			{"100 % odd", "Look."},
 		}}, nil, "", []string{"warn 100 % odd"}},
@@ -208,7 +256,7 @@ func TestTroubles(t *testing.T) {
 			[]endpointView{up("a", nil)},
 			statsView{Ready: true, DoubleFinished: 1},
 			nil, "",
-			[]string{"note 1 requests were concluded twice"},
+			[]string{"note Concluded twice, which is a fault of this program: 1 request."},
 		},
 		{
 			"configuration",

@@ -206,7 +206,7 @@ func totals(f, before *Fleet, between time.Duration, ink terminal.Ink) string {
 	}
 	return fmt.Sprintf("%s %s, up %s, %s\n", ink.Strong("warmpath"), s.Version,
 		time.Duration(s.UptimeSeconds*float64(time.Second)).Round(time.Second), ready) +
-		fmt.Sprintf("%d open, %s requests/s, %d served, %d failed, %d conversations\nhit %s, TTFT p50 %s p90 %s\n\n",
+		fmt.Sprintf("%d open, %s requests/s, %d answered, %d failed, conversations: %d\nhit %s, TTFT p50 %s p90 %s\n\n",
 			s.Leases, rate, all.Requests, all.Failed, s.Sessions, percent(all.HitRate), millis(all.TTFTP50),
 			millis(all.TTFTP90))
 }

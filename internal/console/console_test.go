@@ -48,7 +48,7 @@ func TestScreen(t *testing.T) {
 	before.Stats.Served.Requests = 70
 	text := Screen(now, before, 2*time.Second, Look{})
 	for _, want := range []string{
-		"warmpath 1.2.3, up 1m1s, ready", "4 open, 10.0 requests/s, 90 served", "p90 12.5 s",
+		"warmpath 1.2.3, up 1m1s, ready", "4 open, 10.0 requests/s, 90 answered", "p90 12.5 s",
 		"ejected", "gpu-3", "NOW:",
 	} {
 		if !strings.Contains(text, want) {

@@ -51,6 +51,8 @@ type Decision struct {
 	Observed  Observed  `json:"observed"`
 	RegretMs  *float64  `json:"regret_ms,omitempty"` // how much later than the best other was predicted to be
 	Eligible  int       `json:"eligible"`            // endpoints that could take the request
+	// further ones, whose caches have no room for its session while turns are held (admission)
+	Full int `json:"full,omitempty"`
 	// what the candidates' terms reckon: choice, split, request, or policy where that has a formula of its own
 	Scope      string      `json:"scope,omitempty"`
 	Candidates []Candidate `json:"candidates"` // the chosen one first, then the best of the others
@@ -182,7 +184,7 @@ func (d *record) view() Decision {
 		Policy: d.policy, Class: className(d.class), Conversation: d.get(d.conversation), Home: d.home,
 		FirstTurn: d.firstTurn, NewID: d.newID, Stream: d.stream, Outcome: d.outcome.String(), Error: d.get(d.failure),
 		Status: d.status, Code: d.code, Limit: d.limit, Tenant: d.get(d.tenant), Client: d.get(d.client),
-		Eligible: d.eligible, Candidates: []Candidate{},
+		Eligible: d.eligible, Full: d.full, Candidates: []Candidate{},
 		Predicted: Predicted{PromptTokens: d.prompt, CachedTokens: d.cached}, Observed: Observed{
 			QueuedMs: round(fleet.Ms(d.queued)), HeldMs: round(fleet.Ms(d.held)), AtLimit: d.atLimit, Greedy: d.greedy,
 			DurationMs: round(fleet.Ms(d.end.Sub(d.routed))),
@@ -234,7 +236,7 @@ func (d *record) view() Decision {
 	if m := d.miss; m.Cause != route.MissNone {
 		v.Miss = &Miss{string(m.Cause), m.Tokens, m.Work, m.From, m.To, m.Messages[0], m.Messages[1], m.Unseen}
 	}
-	v.Why = why(&v) + passed(&v) + missed(&v) + gated(&v) + parted(&v) + held(&v) + queued(&v)
+	v.Why = why(&v) + full(&v) + passed(&v) + missed(&v) + gated(&v) + parted(&v) + held(&v) + queued(&v)
 	return v
 }
 

@@ -38,7 +38,8 @@ func missed(v *Decision) string {
 		text = e + " has evicted it"
 		switch {
 		case m.Unseen:
-			text = e + " had it no longer, against what was expected: evicted, or kept apart by a salt or an adapter"
+			text = e + " had it no longer, against what was expected: evicted, lost in a restart that was not " +
+				"noticed yet, or kept apart by a salt or an adapter"
 		case m.Work > 0:
 			text += ": it has computed " + count(m.Work) + " tokens of other prompts since"
 		}

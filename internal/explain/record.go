@@ -32,7 +32,7 @@ type record struct {
 	refusal                      bool // the router answered it itself
 	status                       int
 	code, limit                  string // of the refusal: the error's code, and the setting that has the limit
-	eligible                     int
+	eligible, full               int
 
 	prompt, cached int // predicted tokens
 	ttft           float64
@@ -84,7 +84,7 @@ func (d *record) ended(e *route.Entry, hash bool) {
 	d.reason, d.class, d.firstTurn, d.newID, d.stream = v.Reason, x.Class, v.FirstTurn, v.NewID, x.Stream
 	d.leg, d.split, d.weighed, d.gate = v.Leg, v.Why, v.Weighed, v.CacheGate
 	d.passed = v.Passed
-	d.eligible, d.prompt, d.cached, d.ttft = v.Candidates, v.PromptTokens, v.CachedTokens, v.TTFTMs
+	d.eligible, d.full, d.prompt, d.cached, d.ttft = v.Candidates, v.Full, v.PromptTokens, v.CachedTokens, v.TTFTMs
 	d.routed, d.firstByte, d.end = x.Routed, x.FirstByte, e.Now
 	d.atLimit, d.greedy, d.held = v.AtLimit, v.Greedy, v.Held
 	if v.Queued {

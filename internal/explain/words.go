@@ -18,13 +18,16 @@ func why(v *Decision) string {
 	case Refused:
 		return refusal(v)
 	case pick.ReasonOnly:
+		if v.Full > 0 {
+			return "Only " + e + " has room for its session." + moved(v) + at(v, 0)
+		}
 		return "Only " + e + " could take it." + moved(v) + at(v, 0)
 	case pick.ReasonPinned:
 		return "The request named " + e + "." + at(v, 0)
 	case pick.ReasonHolder:
 		return e + " holds the response that the request refers to." + at(v, 0)
 	case pick.ReasonSession:
-		if v.Eligible == 1 {
+		if v.Eligible == 1 && v.Full == 0 {
 			return "The conversation is at " + e + ", and no other endpoint could take it." + at(v, 0)
 		}
 		return "The conversation is at " + e + " and stays there." + at(v, 0)
@@ -181,7 +184,7 @@ func moved(v *Decision) string {
 			return " The conversation was at " + v.Home + "."
 		}
 	}
-	if len(v.Candidates) < v.Eligible {
+	if len(v.Candidates) < v.Eligible || v.Full > 0 {
 		return " The conversation was at " + v.Home + "."
 	}
 	return " The conversation was at " + v.Home + ", which could not take it."
@@ -222,6 +225,18 @@ func requests(n int) string {
 		return "1 request"
 	}
 	return count(n) + " requests"
+}
+
+// full says how many endpoints admission left out.
+func full(v *Decision) string {
+	switch v.Full {
+	case 0:
+		return ""
+	case 1:
+		return " One more could take it, but its cache has no room for the session while turns are held (admission)."
+	}
+	return " " + count(v.Full) +
+		" more could take it, but their caches have no room for the session while turns are held (admission)."
 }
 
 // held says how long it was held before it was decided.

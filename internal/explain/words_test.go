@@ -33,6 +33,21 @@ func TestWhy(t *testing.T) {
 			"session alone", pick.ReasonSession, func(x *route.Ended) { x.Decision.Candidates = 1 },
 			"The conversation is at a, and no other endpoint could take it.",
 		},
+		{
+			"session, one more is full", pick.ReasonSession,
+			func(x *route.Ended) { x.Decision.Candidates, x.Decision.Full = 1, 1 },
+			"The conversation is at a and stays there. 960 of 1,000 prompt tokens are warm there, and the first " +
+				"token is due in 36 ms. One more could take it, but its cache has no room for the session while " +
+				"turns are held (admission).",
+		},
+		{
+			"only one has room", pick.ReasonOnly, func(x *route.Ended) {
+				x.Candidates, x.Decision.Candidates, x.Decision.Full, x.Home = x.Candidates[:1], 1, 3, "z"
+			},
+			"Only a has room for its session. The conversation was at z. 960 of 1,000 prompt tokens are warm " +
+				"there, and the first token is due in 36 ms. 3 more could take it, but their caches have no room for " +
+				"the session while turns are held (admission).",
+		},
 		{"session", pick.ReasonSession, nil, "The conversation is at a and stays there."},
 		{"home, another is cheaper", reasons.Home, func(x *route.Ended) {
 			x.Candidates[1].Terms = pick.Terms{Fixed: 30}

@@ -139,5 +139,5 @@ async function showAsked() {
 
 $("legend").append(...terms.map((t) => { const s = make("span"); s.append(make("i", "t-" + t), t); s.title = meaning[t]; return s; }));
 { const s = make("span"); s.append(make("i", "mark"), "first token observed"); $("legend").append(s); }
-$("hold").addEventListener("click", () => { held = !held; $("hold").setAttribute("aria-pressed", held); $("hold").textContent = held ? "Go on" : "Hold"; });
+$("hold").addEventListener("click", () => { held = !held; $("hold").setAttribute("aria-pressed", held); $("hold").textContent = held ? "Go on" : "Pause"; });
 $("wanted").addEventListener("input", showDecisions);

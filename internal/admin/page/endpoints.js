@@ -163,7 +163,7 @@ function showTotals() {
     total("TTFT p50", seconds(s.ttft_p50_seconds), "of the newest 256 streamed answers"),
     total("TTFT p90", seconds(s.ttft_p90_seconds), "of the newest 256 streamed answers"),
     total("conversations", count(stats.sessions)),
-    total("served", count(s.requests || 0)),
+    total("answered", count(s.requests || 0), "requests that have ended, the router's own answers such as 404 included"),
     total("failed", count(s.failed || 0)));
 }
 
@@ -248,7 +248,7 @@ function showHeld() {
     const tr = make("tr"), name = make("th", "", h.request);
     name.scope = "row";
     tr.append(name, make("td", "", h.conversation || "–"), make("td", "", h.pool), make("td", "", h.tenant || "–"), make("td", "", h.priority), make("td", "", h.home || "nowhere yet"),
-      make("td", "num", tokens(h.tokens)), make("td", "num", span(h.held_seconds)), make("td", "num", "in " + span(h.seconds_left)));
+      make("td", "num", tokens(h.tokens)), make("td", "num", span(h.held_seconds)), make("td", "num", span(h.seconds_left)));
     return tr;
   }));
 }
