@@ -81,6 +81,9 @@ func (r *Router) Keepers(to []fleet.Endpoint) []fleet.Endpoint {
 // Endpoints is how many endpoints are listed.
 func (r *Router) Endpoints() int { return r.endpoints.Len() }
 
+// Generation counts changes of endpoints, their models and kinds.
+func (r *Router) Generation() uint64 { return r.endpoints.Generation() }
+
 // Status returns the state of the endpoints in order of declaration. The load of one whose address has changed includes
 // running requests at older addresses.
 func (r *Router) Status(now time.Time) []EndpointStatus {

@@ -25,6 +25,9 @@ type Fleet struct {
 
 	dispatched map[fleet.Lease]chan struct{} // of those in line, closed when it is their turn
 
+	changed    chan struct{} // see Changed; nil while nobody waits
+	generation uint64        // of what endpoints serve, when it was made
+
 	roles  atomic.Bool  // some endpoint has one
 	listed atomic.Int64 // how many endpoints the last Status had
 
@@ -226,6 +229,7 @@ func (f *Fleet) step(ev route.Event) (more, closed bool) {
 		delete(f.dispatched, ev.Lease) // it may have left the line
 	}
 	called, more, closed := f.entry.Dispatched, f.entry.More, f.entry.Closed
+	f.noteChange(ev)
 	f.tell()
 	for _, l := range called { // after the listeners have heard of it
 		if turn := f.dispatched[l]; turn != nil {
@@ -234,6 +238,26 @@ func (f *Fleet) step(ev route.Event) (more, closed bool) {
 		}
 	}
 	return more, closed
+}
+
+// Changed is closed when a request that could not be placed may have a place: when an endpoint has come, serves other
+// models or is in another state, or with another configuration.
+func (f *Fleet) Changed() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.changed == nil {
+		f.changed, f.generation = make(chan struct{}), f.router.Generation()
+	}
+	return f.changed
+}
+
+// noteChange tells those who wait for one.
+func (f *Fleet) noteChange(ev route.Event) {
+	_, configured := ev.(route.Configured)
+	if f.changed != nil && (configured || len(f.entry.Changes) > 0 || f.router.Generation() != f.generation) {
+		close(f.changed)
+		f.changed = nil
+	}
 }
 
 // stand notes that a request stands in line.

@@ -221,3 +221,52 @@ func TestHoldIsAnEntry(t *testing.T) {
 		t.Errorf("listeners heard of the end of %v", ended)
 	}
 }
+
+// TestChanged: who waits for a place hears of what may give one, and of nothing else.
+func TestChanged(t *testing.T) {
+	lists := func(models ...string) route.Probed {
+		r := fleet.Report{Healthy: true}
+		for _, m := range models {
+			r.Models = append(r.Models, fleet.Model{ID: m})
+		}
+		return route.Probed{Endpoint: "a", Report: r}
+	}
+	for name, row := range map[string]struct {
+		ev   route.Event
+		want bool
+	}{
+		"another list":  {lists("m", "ad"), true},
+		"the same list": {lists("m"), false},
+		"time passes":   {route.Tick{}, false},
+		"another state": {route.Probed{Endpoint: "b", Report: fleet.Report{Detail: "it ends"}}, true},
+		"an endpoint comes": {route.Declared{Source: "t", Endpoints: []fleet.Endpoint{
+			{Name: "c", URL: "http://c", Weight: 1},
+		}}, true},
+		"another configuration": {route.Configured{Config: route.Config{
+			Policy: func() pick.Policy { return byChance{} },
+		}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet()
+			f.Observe(lists("m"))
+			changed := f.Changed()
+			if f.Changed() != changed {
+				t.Error("two who wait hear of different changes")
+			}
+			f.Observe(row.ev)
+			select {
+			case <-changed:
+				if !row.want {
+					t.Error("it is a change")
+				}
+				if f.Changed() == changed {
+					t.Error("the next change is this one")
+				}
+			default:
+				if row.want {
+					t.Error("it is none")
+				}
+			}
+		})
+	}
+}

@@ -162,15 +162,14 @@ const statusClientGone = 499
 func (c *call) serve() {
 	err := c.prepare()
 	if isUnknown(err) { // it may just have been loaded
-		c.seek(func() bool {
+		if left := c.seek(func() bool {
 			err = c.decide(&c.plan)
 			return !isUnknown(err)
-		})
+		}); left != nil {
+			err = left
+		}
 	}
 	if err != nil {
-		if errors.Is(err, errLeft) {
-			return
-		}
 		c.refuse(err)
 		return
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -14,10 +15,9 @@ import (
 // since, no endpoint is known to have it: a request for it waits for the lists, which are asked for at once.
 const (
 	seekFor    = 1500 * time.Millisecond // lists are asked for once a second at most
-	seekEvery  = 50 * time.Millisecond
-	movesFor   = 5 * time.Second // from the first time that an engine lacked the model: then it is nowhere
-	movesAgain = time.Minute     // a model that was nowhere for so long may move again
-	mostMoved  = 64              // models
+	movesFor   = 5 * time.Second         // from the first time that an engine lacked the model: then it is nowhere
+	movesAgain = time.Minute             // a model that was nowhere for so long may move again
+	mostMoved  = 64                      // models
 )
 
 // moved are the models that engines turned out not to have any more. It is safe for concurrent use.
@@ -47,26 +47,30 @@ func (m *moved) moves(now time.Time, model string) bool {
 	return ok && now.Sub(at) < movesFor
 }
 
-// seek has the engines' lists read again, and tries until found or for a while, if the request's model may have moved
-// to an endpoint that has not had the request.
-func (c *call) seek(found func() bool) bool {
+// seek has the engines' lists read again, and tries until found, whenever the fleet has changed, for a while, if the
+// request's model may have moved to an endpoint that has not had the request. The error is errLeft.
+func (c *call) seek(found func() bool) error {
 	c.p.relist("")
 	if !c.p.moved.moves(time.Now(), c.Request.Model) || !c.leavesOne() {
-		return false
+		return nil
 	}
-	every := time.NewTicker(seekEvery)
-	defer every.Stop()
-	for until := time.Now().Add(seekFor); time.Now().Before(until); {
+	ctx, release := c.patient()
+	defer release()
+	ctx, stop := context.WithTimeout(ctx, seekFor)
+	defer stop()
+	for {
+		changed := c.p.fleet.Changed()
+		if found() || ctx.Err() != nil {
+			return nil
+		}
 		select {
-		case <-c.ctx.Done():
-			return false
-		case <-every.C:
+		case <-changed:
+		case <-ctx.Done():
 		}
-		if found() {
-			return true
+		if c.ctx.Err() != nil {
+			return errLeft
 		}
 	}
-	return false
 }
 
 // leavesOne reports whether an endpoint has not had the request.

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -19,21 +20,23 @@ import (
 )
 
 // TestAdapterMoves: while an adapter is unloaded from one engine and loaded into another, and no list has been read
-// since, requests for it wait for the lists. One that is nowhere, or of which no engine was known, is refused at once.
+// since, requests for it wait for the lists, and no longer. One that is nowhere, or of which no engine was known, is
+// refused at once. A client that leaves meanwhile is not told that there is no such model, and nobody is.
 func TestAdapterMoves(t *testing.T) {
 	const gone = `{"error":{"message":"The model ` + "`ad`" + ` does not exist.","type":"NotFoundError","code":404}}`
 	for name, tt := range map[string]struct {
 		engines int
 		loaded  time.Duration // when its new engine has it; 0 for never
 		listed  bool          // at first, by its old engine
+		leaves  time.Duration // when clients do
 		status  int
-		least   time.Duration // ms that the first request takes
-		most    time.Duration
+		took    time.Duration // ms, the first request
 	}{
-		"to the other engine":        {2, 300 * time.Millisecond, true, 200, 300, 1000},
-		"nowhere":                    {2, 0, true, 404, 1000, 2000},
-		"from the only engine":       {1, 0, true, 404, 0, 0},
-		"a model that nobody listed": {2, 0, false, 404, 0, 0},
+		"to the other engine":         {2, 300 * time.Millisecond, true, time.Hour, 200, 340},
+		"nowhere":                     {2, 0, true, time.Hour, 404, 1500},
+		"from the only engine":        {1, 0, true, time.Hour, 404, 0},
+		"a model that nobody listed":  {2, 0, false, time.Hour, 404, 0},
+		"after its clients have left": {2, 300 * time.Millisecond, true, 150 * time.Millisecond, 499, 150},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -76,29 +79,39 @@ func TestAdapterMoves(t *testing.T) {
 						})
 					},
 				})
-				ask := func() (status int, took time.Duration) {
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				time.AfterFunc(tt.leaves, leave)
+				ask := func(ctx context.Context) (status int, took time.Duration) {
+					defer func() { _ = recover() }() // an unanswered request's handler panics
 					w, asked := httptest.NewRecorder(), time.Now()
+					defer func() { status, took = w.Code, time.Since(asked) }()
 					r.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions",
-						strings.NewReader(strings.ReplaceAll(chatBody, `"m"`, `"ad"`))))
-					return w.Code, time.Since(asked)
+						strings.NewReader(strings.ReplaceAll(chatBody, `"m"`, `"ad"`))).WithContext(ctx))
+					return 0, 0
 				}
-				second := make(chan int)
+				second := make(chan struct{})
 				go func() { // it comes when nobody lists the model
+					defer close(second)
 					time.Sleep(100 * time.Millisecond)
-					status, _ := ask()
-					second <- status
+					ask(ctx)
 				}()
-				status, took := ask()
-				if least := tt.least * time.Millisecond; status != tt.status || took < least ||
-					took > tt.most*time.Millisecond {
-					t.Errorf("%d after %v, want %d", status, took, tt.status)
+				if _, took := ask(ctx); took != tt.took*time.Millisecond {
+					t.Errorf("after %v, want %v ms", took, int(tt.took))
 				}
-				if status := <-second; status != tt.status {
-					t.Errorf("the second gets %d, want %d", status, tt.status)
+				<-second
+				for n := range 2 {
+					if s := r.last(n + 1); s.Status != tt.status {
+						t.Errorf("request %d: %d, want %d", n+1, s.Status, tt.status)
+					}
 				}
 				time.Sleep(10 * time.Second)
-				if status, took := ask(); status != tt.status || took > 0 {
-					t.Errorf("later: %d after %v, want %d at once", status, took, tt.status)
+				want := tt.status
+				if want == 499 {
+					want = 200
+				}
+				if status, took := ask(t.Context()); status != want || took > 0 {
+					t.Errorf("later: %d after %v, want %d at once", status, took, want)
 				}
 				time.Sleep(time.Second)
 				r.booksBalance()

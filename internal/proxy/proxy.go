@@ -3,7 +3,6 @@ package proxy
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -32,7 +31,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case p.draining.Load():
 		w.Header().Set("Connection", "close")
 		c.refuse(fault.ErrDraining)
-	case errors.Is(err, errLeft):
 	case err != nil:
 		c.refuse(err)
 	case r.Method == http.MethodConnect:

@@ -17,8 +17,11 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// refuse answers with an error of the router's own.
+// refuse answers with an error of the router's own, unless that is errLeft.
 func (c *call) refuse(err error) {
+	if errors.Is(err, errLeft) {
+		return
+	}
 	err = c.seen(err)
 	f := fault.Of(err)
 	c.served.Error = f.Code
@@ -124,11 +127,11 @@ func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 			c.p.relist(a.d.Endpoint.Name)
 			return next, nil
 		}
-		c.seek(func() bool {
+		why = c.seek(func() bool {
 			next = a.another()
 			return next != nil
 		})
-		return next, nil
+		return next, why
 	case lack.Other && c.Request.Follows != "" && !a.d.AtHolder():
 		a.lacks = true
 		return a.another(), nil
