@@ -2,6 +2,7 @@ package route_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,11 +84,13 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 func TestHangsBehindWholes(t *testing.T) {
 	const perAnswer = 20 * time.Millisecond
 	type world struct {
-		r    *route.Router
-		now  time.Time
-		open []fleet.Lease
+		r     *route.Router
+		now   time.Time
+		heard time.Time // or without work
+		open  []fleet.Lease
 	}
 	say := func(w *world, tokens int) {
+		w.heard = w.now
 		w.r.Observe(w.now, route.FirstByte{Lease: w.open[0]})
 		usage := fleet.Usage{PromptTokens: 1000, OutputTokens: tokens}
 		w.r.Observe(w.now, route.Finished{Lease: w.open[0], Usage: usage})
@@ -186,6 +189,7 @@ func TestHangsBehindWholes(t *testing.T) {
 				tt.every = 5 * time.Second
 			}
 			began := w.now
+			w.heard = began
 			for i := range 1800 {
 				at := time.Duration(i) * time.Second
 				if i == 0 && tt.first > 0 {
@@ -203,9 +207,12 @@ func TestHangsBehindWholes(t *testing.T) {
 				}
 				w.now = w.now.Add(time.Second)
 				w.r.Observe(w.now, route.StreamsAlive{})
-				if w.r.Status(w.now)[0].State == fleet.StateEjected {
+				if s := w.r.Status(w.now)[0]; s.State == fleet.StateEjected {
 					if after := w.now.Sub(began); tt.from == 0 || after < tt.from || tt.to > 0 && after > tt.to {
 						t.Errorf("it is ejected after %v, want from %v to %v", after, tt.from, tt.to)
+					}
+					if quiet := w.now.Sub(w.heard).String(); !strings.HasPrefix(s.Detail, "no data for "+quiet+" ") {
+						t.Errorf("%q, want %v without data", s.Detail, quiet)
 					}
 					return
 				}
@@ -391,6 +398,78 @@ func TestLoadsAreNoSilence(t *testing.T) {
 		r.Observe(now, route.StreamsAlive{})
 		if got := r.Status(now)[0].State; got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestLoadIsNotLost: once a load of a model is over, silence counts from then on, where no byte says that it is over: a
+// request fails for which it was, or another router has its answer.
+func TestLoadIsNotLost(t *testing.T) {
+	const perAnswer = 20 * time.Millisecond
+	for _, other := range []bool{false, true} {
+		now := time.Unix(1_000_000, 0)
+		r := route.New(route.Config{
+			Policy: func() pick.Policy { return firstLeast{} }, EjectAfter: 10, Replicas: true,
+		})
+		r.Observe(now, route.Declared{
+			Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}},
+		})
+		probe := func() {
+			r.Observe(now, route.Probed{Endpoint: "a", Report: fleet.Report{
+				Healthy: true, Kind: fleet.KindOllama, Sleep: fleet.Awake,
+				Models: []fleet.Model{{ID: "here", ContextTokens: 1024}, {ID: "absent", ContextTokens: 1024}},
+				Load:   &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"here"}},
+			}})
+		}
+		probe()
+		ask := func(model string) fleet.Lease {
+			d, err := r.Decide(now, &fleet.Request{Model: model, MintedID: model, PromptBytes: 400})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Lease
+		}
+		tell := func(n *route.News) {
+			n.Lease = 1
+			r.Observe(now, route.PeerNews{Peer: 7, At: now, News: n})
+		}
+		pass := func(seconds int) (ejected time.Duration) {
+			began := now
+			for range seconds {
+				now = now.Add(time.Second)
+				if r.Observe(now, route.StreamsAlive{}); r.Status(now)[0].State == fleet.StateEjected {
+					return now.Sub(began)
+				}
+			}
+			return 0
+		}
+		for range 10 { // 20 ms a token: the longest answer takes 41 s
+			l := ask("here")
+			now = now.Add(50 * perAnswer)
+			r.Observe(now, route.FirstByte{Lease: l})
+			r.Observe(now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 100, OutputTokens: 50}})
+			pass(1)
+		}
+		probe()
+		var l fleet.Lease
+		if other {
+			tell(&route.News{Kind: route.NewsPlaced, Placed: &route.Placed{
+				Endpoint: route.NameHash("a"), Pool: route.NameHash("absent"), PromptTokens: 100, OutputTokens: 50,
+			}})
+		} else {
+			l = ask("absent")
+		}
+		ask("here")
+		if after := pass(240); after > 0 {
+			t.Fatalf("other %t: ejected after %v of the load", other, after)
+		}
+		if other {
+			tell(&route.News{Kind: route.NewsFirstByte})
+		} else {
+			r.Observe(now, route.Finished{Lease: l, Outcome: fleet.EngineError})
+		}
+		if after := pass(120); after < 50*time.Second || after > time.Minute {
+			t.Errorf("other %t: ejected %v after the load, want 51 s", other, after)
 		}
 	}
 }

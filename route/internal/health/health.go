@@ -63,6 +63,7 @@ type endpoint struct {
 	silentAt   time.Time   // when it was ejected for silence; zero when it was not, or a byte has come since
 	silenced   time.Time   // when it was last ejected for silence
 	idleAt     time.Time   // when it last had no requests, as far as was looked
+	loadedAt   time.Time   // when a request last had no load of a model to wait for any more
 
 	// its figures of work (fleet.LoadReport.Work), since when they stand still while it has requests, and when they
 	// were last told; zero before they have moved
@@ -200,6 +201,7 @@ func (t *Table) ModelLoaded(now time.Time, slot int, model string) {
 	if len(e.modelLoads) == n {
 		return
 	}
+	e.loadedAt = now
 	for i := range e.modelLoads {
 		e.modelLoads[i].at = now
 	}
@@ -274,8 +276,13 @@ func (t *Table) Conclude(now time.Time, slot int, v *Verdict, capable func() Cap
 // the first for waited.
 func (t *Table) Silent(now time.Time, slot int, waiting int, waited, least time.Duration) {
 	e := t.endpoints.Get(slot)
+	quiet := waited
+	if heard := later(e.idleAt, e.lastByteAt); !heard.IsZero() {
+		quiet = now.Sub(heard).Round(time.Second)
+	}
 	e.cause = fmt.Sprintf(
-		"no data although its health check is good; requests waiting: %d, the first for %v",
+		"no data for %v although its health check is good; requests waiting: %d, the first for %v",
+		quiet,
 		waiting,
 		waited,
 	)

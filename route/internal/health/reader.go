@@ -192,12 +192,13 @@ func (r Reader) Stands(slot int) time.Duration {
 func (r Reader) TellsWork(slot int) bool { return !r.t.endpoints.Get(slot).standsSince.IsZero() }
 
 // Unheard is how long an endpoint has had requests all the time and sent no byte, since it was last ejected for that.
+// A load of a model is no silence, whoever's request ends it and however.
 func (r Reader) Unheard(now time.Time, slot int) time.Duration {
 	e := r.t.endpoints.Get(slot)
 	if e.idleAt.IsZero() {
 		return 0
 	}
-	return now.Sub(slices.MaxFunc([]time.Time{e.idleAt, e.lastByteAt, e.silenced}, time.Time.Compare))
+	return now.Sub(slices.MaxFunc([]time.Time{e.idleAt, e.lastByteAt, e.silenced, e.loadedAt}, time.Time.Compare))
 }
 
 // Silenced is when an endpoint was last ejected for silence; zero for never.
