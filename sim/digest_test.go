@@ -282,6 +282,9 @@ func (d *digest) listen(r *drive.Replay) { r.Announced = d.hear }
 // hear adds one call of a router: the decision with the terms of every candidate if a policy chose, or the results of
 // an observation.
 func (d *digest) hear(e *route.Entry) {
+	if e.Hold != nil { // its decision comes later
+		return
+	}
 	d.watch.hear(e)
 	d.ints(e.Now.UnixNano())
 	if e.Err != nil {

@@ -33,60 +33,100 @@ import (
 
 // TestLiveDecidesAsSimulated plays a trace twice: through the live proxy, the locked fleet and simulated engines over
 // HTTP, on a virtual clock; and through the simulator, which only gets what the proxy read of each body and its seeds.
-// Both give equal logs of decisions and events, to the nanosecond.
+// Both give equal logs of decisions, holds and events, to the nanosecond.
 func TestLiveDecidesAsSimulated(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		by   string
 		ids  bool // clients name their conversation; otherwise the router recognises it by content
 		load float64
+		held bool // sessions need more memory than there is
 	}{
-		{"least_ttft", true, 0.8},
-		{"least_ttft", false, 0.8},
-		{"least_ttft", false, 6},
-		{"session", true, 0.8},
-		{"round_robin", true, 0.8},
-		{"consistent_hash", true, 0.8},
-		{"smg.cache_aware", false, 0.8},
+		{"least_ttft", true, 0.8, false},
+		{"least_ttft", false, 0.8, false},
+		{"least_ttft", false, 6, false},
+		{"least_ttft", true, 3, true},
+		{"least_ttft", false, 3, true},
+		{"session", true, 0.8, false},
+		{"round_robin", true, 0.8, false},
+		{"consistent_hash", true, 0.8, false},
+		{"smg.cache_aware", false, 0.8, false},
 	} {
 		by := c.by
-		t.Run(fmt.Sprintf("%s/ids=%v/load=%v", by, c.ids, c.load), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s/ids=%v/load=%v/held=%v", by, c.ids, c.load, c.held), func(t *testing.T) {
 			g := simtrace.DefaultGenerator()
 			g.Conversations, g.Think = 60, 3*time.Second
-			if c.load > 1 {
+			if c.load > 1 && !c.held {
 				g.User *= 5
+			}
+			if c.held {
+				g.Conversations, g.Turns, g.MaxTurns, g.Think = 60, 8, 12, time.Second
+				g.System, g.First, g.User, g.Answer = 500, 20, 200, 40
 			}
 			engines := unlike(3)
 			for i := range engines.Endpoints {
-				if c.load > 1 { // prompts are the bottleneck, not slots
-					engines.Endpoints[i].Engine.CacheTokens *= 10
+				e := &engines.Endpoints[i].Engine
+				switch {
+				case c.held: // the working set is a multiple of the cache
+					e.PrefillTokensPerSecond /= 8
+				case c.load > 1: // prompts are the bottleneck, not slots
+					e.CacheTokens *= 10
 				}
 			}
-			r := drive.Replay{
-				Trace: g.Trace(5), Fleet: engines, Policy: shadowPolicies(t, by)[0].New,
-				Queue: policy.Queue(policy.Config{Name: by}), Content: true, IDs: c.ids, Load: c.load, Seed: 2,
+			if !c.held {
+				l := sameLogs(t, g.Trace(5), engines, by, c.ids, c.load, false)
+				if c.load > 1 && !slices.ContainsFunc(l.lines, func(s string) bool {
+					return strings.Contains(s, "called")
+				}) {
+					t.Error("no turn was queued")
+				}
+				return
 			}
-			l := &liveRun{replay: &r, requests: make([]fleet.Request, len(r.Trace.Turns))}
-			synctest.Test(t, func(t *testing.T) { l.run(t) })
-
-			var log decisionLog
-			r.Announced = log.hear
-			r.Asked = func(turn int, req *fleet.Request) { *req = l.requests[turn] }
-			o, err := r.Run()
-			if err != nil {
-				t.Fatal(err)
+			var placed int
+			for seed := range uint64(4) {
+				l := sameLogs(t, g.Trace(seed), engines, by, c.ids, c.load, true)
+				placed += strings.Count(strings.Join(l.lines, "\n"), heldBefore)
 			}
-			compareLogs(t, l.log.lines, log.lines)
-			if c.load > 1 && !slices.ContainsFunc(log.lines, func(s string) bool {
-				return strings.Contains(s, "called")
-			}) {
-				t.Error("nobody stood in line")
-			}
-			if n := 3 * len(o.Turns); len(log.lines) < n {
-				t.Errorf("the log has %d lines of %d", len(log.lines), n)
+			if placed < 5 {
+				t.Errorf("%d turns were held and placed before the order of goroutines counts", placed)
 			}
 		})
 	}
+}
+
+// sameLogs compares the logs of a trace, played live and simulated, and returns what was compared: all, and with
+// admission what came before goroutines race.
+func sameLogs(
+	t *testing.T, trace *simtrace.Trace, engines rig.Fleet, by string, ids bool, load float64, admission bool,
+) decisionLog {
+	t.Helper()
+	r := drive.Replay{
+		Trace: trace, Fleet: engines, Policy: shadowPolicies(t, by)[0].New,
+		Queue: policy.Queue(policy.Config{Name: by}), Content: true, IDs: ids, Load: load, Seed: 2,
+		Admission: admission,
+	}
+	l := &liveRun{replay: &r, requests: make([]fleet.Request, len(r.Trace.Turns))}
+	synctest.Test(t, func(t *testing.T) { l.run(t) })
+
+	var log decisionLog
+	r.Announced = log.hear
+	r.Asked = func(turn int, req *fleet.Request) {
+		hold := req.Hold
+		*req = l.requests[turn]
+		req.Hold = hold
+	}
+	o, err := r.Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := 3 * len(o.Turns); len(log.lines) < n {
+		t.Errorf("the log has %d lines of %d", len(log.lines), n)
+	}
+	if admission {
+		l.log.lines, log.lines = untilRace(l.log.lines), untilRace(log.lines)
+	}
+	compareLogs(t, l.log.lines, log.lines)
+	return log
 }
 
 // unlike is endpoints that never end steps at the same time, so that the order of events is unique.
@@ -117,15 +157,27 @@ func (l *decisionLog) hear(e *route.Entry) {
 		l.lines = append(l.lines, fmt.Sprintf("%12d ", e.Now.Sub(l.start))+fmt.Sprintf(format, args...))
 	}
 	switch ev := e.Event.(type) {
+	case route.Tick: // the simulator does not announce them
+		return
 	case nil:
 		d := e.Decision
-		if d == nil {
+		switch {
+		case e.Hold != nil:
+			l.asked[e.Hold.Lease] = e.Request.ID
+			line("%s held until %d", e.Request.ID, e.Hold.Until.Sub(l.start))
+			return
+		case d == nil:
 			line("%s refused: %v", e.Request.ID, e.Err)
 			return
 		}
 		l.asked[d.Lease] = e.Request.ID
-		line("%s -> %s %s, first %v, %d of %d tokens cached, ttft %v ms, %d candidates, waits %t", e.Request.ID,
-			d.Endpoint.Name, d.Reason, d.FirstTurn, d.CachedTokens, d.PromptTokens, d.TTFTMs, d.Candidates, d.Queued)
+		was := ""
+		if e.Request.Hold != 0 {
+			was = heldBefore
+		}
+		line("%s -> %s %s, first %v, %d of %d tokens cached, ttft %v ms, %d candidates, waits %t%s", e.Request.ID,
+			d.Endpoint.Name, d.Reason, d.FirstTurn, d.CachedTokens, d.PromptTokens, d.TTFTMs, d.Candidates, d.Queued,
+			was)
 	case route.FirstByte:
 		line("%s first", l.asked[ev.Lease])
 	case route.Finished:
@@ -134,6 +186,30 @@ func (l *decisionLog) hear(e *route.Entry) {
 	for _, lease := range e.Dispatched {
 		line("%s called", l.asked[lease])
 	}
+}
+
+// heldBefore ends the line of a decision of a turn that was held.
+const heldBefore = ", was held"
+
+// untilRace is the lines before the first instant at which two turns go on that were held, or one beside two other
+// events: the order of goroutines decides which is first then.
+func untilRace(lines []string) []string {
+	instant := func(i int) string { return lines[i][:12] }
+	for from, i, placed, events := 0, 0, 0, 0; i < len(lines); i++ {
+		if instant(i) != instant(from) {
+			from, placed, events = i, 0, 0
+		}
+		switch {
+		case strings.HasSuffix(lines[i], heldBefore):
+			placed++
+		case strings.HasSuffix(lines[i], " first"), strings.Contains(lines[i], " ok "):
+			events++
+		}
+		if placed > 1 || placed == 1 && events > 1 {
+			return lines[:from]
+		}
+	}
+	return lines
 }
 
 func compareLogs(t *testing.T, live, simulated []string) {
@@ -159,6 +235,9 @@ type liveRun struct {
 	log      decisionLog
 
 	engines map[string]*enginetest.Server
+	router  *live.Fleet
+	held    int // turns that are held
+	ticking bool
 	door    *proxy.Proxy
 	gate    gate
 	sent    atomic.Int64
@@ -173,8 +252,9 @@ func (l *liveRun) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	router := live.New(route.New(route.Config{Policy: r.Policy, Queue: r.Queue}), time.Now,
+	router := live.New(route.New(route.Config{Policy: r.Policy, Queue: r.Queue, Admission: r.Admission}), time.Now,
 		live.Listener{Entry: l.hear})
+	l.router = router
 	declared := route.Declared{Source: "live"}
 	l.engines = map[string]*enginetest.Server{}
 	for _, e := range r.Fleet.Endpoints {
@@ -218,6 +298,7 @@ func (l *liveRun) run(t *testing.T) {
 // hear logs, and keeps each turn's request.
 func (l *liveRun) hear(e *route.Entry) {
 	l.log.hear(e)
+	l.tick(e)
 	if d := e.Decision; d != nil && !d.Queued {
 		l.orders.Store(e.Request.ID, l.sent.Add(1))
 	}
@@ -247,6 +328,23 @@ func (l *liveRun) hear(e *route.Entry) {
 		q.Trail = l.kept(q.Trail)
 	}
 	l.requests[turn] = q
+}
+
+// tick sees to it that the router gets a tick every second while turns are held, as the simulated one does.
+func (l *liveRun) tick(e *route.Entry) {
+	switch {
+	case e.Hold != nil:
+		l.held++
+	case e.Request != nil && e.Request.Hold != 0:
+		l.held--
+	}
+	if _, ticks := e.Event.(route.Tick); ticks {
+		l.ticking = false
+	}
+	if l.held > 0 && !l.ticking {
+		l.ticking = true
+		time.AfterFunc(time.Second, func() { l.router.Observe(route.Tick{}) })
+	}
 }
 
 // kept copies a trail. HashAt is called only for possible ends of earlier prompts.

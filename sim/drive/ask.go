@@ -12,10 +12,10 @@ func (p *player) decide(router int32, now int64, turn int) (route.Plan, error) {
 	p.spread(now, router, plan.News)
 	if p.Announced != nil {
 		e := route.Entry{Now: p.at(now), Request: &p.req, Err: err}
-		if plan.Hold.Lease != 0 {
-			return plan.Plan, nil
-		}
 		if err == nil {
+			if plan.Hold.Lease != 0 {
+				e.Hold = &plan.Hold
+			}
 			if plan.Lease != 0 {
 				e.Decision = &plan.Decision
 			}
