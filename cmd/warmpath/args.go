@@ -30,7 +30,7 @@ var otherNames = map[string]string{
 	"port": "listen", "host": "listen", "bind": "listen", "address": "listen", "addr": "listen",
 	"engine": "endpoint", "engines": "endpoint", "backend": "endpoint", "backends": "endpoint", "upstream": "endpoint",
 	"worker-urls": "endpoint", "static-backends": "endpoint", "worker": "endpoint", "url": "endpoint",
-	"routing-logic": "policy", "routing-policy": "policy", "output": "write",
+	"routing-logic": "policy", "routing-policy": "policy", "output": "write", "duration": "for", "for": "duration",
 }
 
 // flagError names the nearest flag and says where help is, in the same line.

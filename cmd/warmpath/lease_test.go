@@ -389,4 +389,10 @@ func TestLeaseClient(t *testing.T) {
 	if s := r.fleet.Stats(); s.Leases != 0 || r.lessor.Open() != 0 {
 		t.Errorf("%d leases, %d open", s.Leases, r.lessor.Open())
 	}
+	refused, err := exec.Command(
+		python, "../../deploy/lease/lease.py", r.lessor.at, `{"model":"none"}`).CombinedOutput()
+	if text := string(refused); err == nil || !strings.Contains(text, "known models: m") ||
+		strings.Contains(text, "Traceback") {
+		t.Errorf("a model that is not there: %v: %s; want the router's message alone", err, text)
+	}
 }

@@ -61,6 +61,8 @@ func TestMistakesSayWhatToDo(t *testing.T) {
 		{"serve --port 8080", "unknown flag --port; here it is --listen; see warmpath serve --help"},
 		{"serve --engine http://127.0.0.1:9001", "unknown flag --engine; here it is --endpoint"},
 		{"serve --host 0.0.0.0", "here it is --listen"},
+		{"bench --duration 5s", "here it is --for"},
+		{"demo --for 5s", "here it is --duration"},
 		{"serve --polcy x", `unknown flag --polcy; did you mean "--policy"? see warmpath serve --help`},
 		{
 			"serve http://127.0.0.1:8080",

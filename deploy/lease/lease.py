@@ -55,5 +55,10 @@ class Router:
 
 
 if __name__ == "__main__":
-    for piece in Router(sys.argv[1], os.environ.get("LEASE_TOKEN", "")).chat(json.loads(sys.argv[2])):
-        sys.stdout.write(piece.decode())
+    try:
+        for piece in Router(sys.argv[1], os.environ.get("LEASE_TOKEN", "")).chat(json.loads(sys.argv[2])):
+            sys.stdout.write(piece.decode())
+    except urllib.error.HTTPError as refusal:
+        sys.exit(f"{refusal.code} of {refusal.url}: {refusal.read().decode()}")
+    except OSError as e:
+        sys.exit(f"{sys.argv[1]}: {e}")

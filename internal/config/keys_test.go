@@ -44,7 +44,7 @@ func TestKeysFileFaults(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"", `k:1: no keys; the file needs a list under the key "api_keys"`},
 		{"api_keys:\n", `no keys`},
-		{"keys: []\n", `k:1:1: unknown key "keys"; known here: api_keys`},
+		{"keys: []\n", `k:1:1: unknown key "keys"; did you mean "api_keys"?`},
 		{
 			"api_keys:\n- {tenant: a, key: wp-secret}\n",
 			`k:2:15: api_keys[0].key: must be "sha256:" and the key's SHA-256`,

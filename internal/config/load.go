@@ -53,10 +53,19 @@ func Load(path string, env []string, overrides ...Override) (Config, error) {
 	return Parse(path, data, env, overrides...)
 }
 
+// otherNames are names that other routers and servers have for keys.
+var otherNames = map[string]string{
+	"engines": "endpoints", "backends": "endpoints", "servers": "endpoints", "upstreams": "endpoints",
+	"workers": "endpoints", "worker_urls": "endpoints", "targets": "endpoints", "instances": "endpoints",
+	"port": "listen", "host": "listen", "bind": "listen", "address": "listen",
+	"strategy": "policy", "algorithm": "policy", "routing": "policy", "load_balancing": "policy",
+	"model_aliases": "models",
+}
+
 // Parse is Load with the file's content given.
 func Parse(file string, data []byte, env []string, overrides ...Override) (Config, error) {
 	c := Default()
-	places, err := strictyaml.Decode(file, data, &c, strictyaml.Options{Scalars: scalars()})
+	places, err := strictyaml.Decode(file, data, &c, strictyaml.Options{Scalars: scalars(), Others: otherNames})
 	l := loader{config: &c, places: places, origin: map[string]string{}}
 	faults := strictyaml.Flatten(err)
 	fromEnv, envFaults := environment(env)

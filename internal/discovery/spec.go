@@ -22,6 +22,9 @@ func ParseEndpoint(spec string) (EndpointConfig, error) {
 	for _, p := range parts[1:] {
 		key, value, ok := strings.Cut(strings.TrimSpace(p), "=")
 		switch {
+		case strings.Contains(key, "://"):
+			faults = append(faults, fmt.Errorf("%q is another URL: give each endpoint by itself", p))
+			continue
 		case !ok:
 			faults = append(faults, fmt.Errorf("%q is not key=value", p))
 			continue
@@ -154,6 +157,9 @@ func normalise(address string) (base, at string, err error) {
 	full := address
 	if !strings.Contains(address, "://") {
 		full = "http://" + address
+		if scheme, rest, ok := cutScheme(address); ok && !strings.Contains(rest, "@") {
+			return "", "", fmt.Errorf("%q is not a URL; did you mean %s://%s?", address, scheme, rest)
+		}
 	}
 	u, err := url.Parse(full)
 	if err != nil {
@@ -192,6 +198,19 @@ func normalise(address string) (base, at string, err error) {
 			address, of, u.Scheme, u.Host, base)
 	}
 	return u.Scheme + "://" + u.Host + path, net.JoinHostPort(u.Hostname(), port), nil
+}
+
+// cutScheme cuts a scheme that is not followed by "://", as in "http//gpu:8000" or "https:gpu:8000". A host may have
+// its name, as in "http:8000".
+func cutScheme(address string) (scheme, rest string, ok bool) {
+	for _, scheme := range []string{"https", "http"} {
+		if rest, ok := strings.CutPrefix(address, scheme); ok && rest != "" && strings.ContainsAny(rest[:1], ":/;") {
+			if rest = strings.TrimLeft(rest, ":/;"); strings.Trim(rest, "0123456789/") != "" {
+				return scheme, rest, true
+			}
+		}
+	}
+	return "", "", false
 }
 
 // defaultName is the name of an endpoint without one. Engines behind one gateway differ by path only.

@@ -127,13 +127,26 @@ func (t *target) reason(err error, path string) error {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist): // no port, no Unix socket
 		return errRefused
 	case errors.Is(err, context.DeadlineExceeded):
-		return unansweredError{path, t.p.cfg.Timeout}
+		hint := ""
+		if t.dialect == nil && strings.HasPrefix(t.addr.url, "https://") { // llama-server waits for more of a request
+			hint = noTLS
+		}
+		return unansweredError{path, t.p.cfg.Timeout, hint}
 	}
-	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
-		return fmt.Errorf("no such host: %s", e.Name)
+	if e, ok := errors.AsType[*net.DNSError](err); ok {
+		if e.IsNotFound {
+			return fmt.Errorf("no such host: %s", e.Name)
+		}
+		return fmt.Errorf("%s cannot be looked up: %s", e.Name, e.Err)
 	}
-	return fmt.Errorf("GET %s: %w%s", path, err, t.wrongScheme(err))
+	hint := t.wrongScheme(err)
+	if e, ok := errors.AsType[syscall.Errno](err); ok {
+		err = e // without the addresses, which are known, and the port at this end, which says nothing
+	}
+	return fmt.Errorf("GET %s: %w%s", path, err, hint)
 }
+
+const noTLS = "; for an engine without TLS write http:// in its URL"
 
 // wrongScheme says which URL to give where the engine speaks HTTPS and its URL does not say so, or the other way round,
 // and which settings the check of a certificate follows.
@@ -145,7 +158,7 @@ func (t *target) wrongScheme(err error) string {
 		_, ok := errors.AsType[tls.RecordHeaderError](err)
 		// net/http has no type for it
 		if ok || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
-			return "; for an engine without TLS write http:// in its URL"
+			return noTLS
 		}
 		return ""
 	}

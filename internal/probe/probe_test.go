@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -637,6 +638,37 @@ func TestWrongScheme(t *testing.T) {
 		if _, _, err := newTarget(p, address{url: url}, 0).get(t.Context(), "/v1/models"); err == nil ||
 			!strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: %v, want it to end with %q", url, err, want)
+		}
+	}
+}
+
+// TestReasons: what people read of a failure has no addresses of connections and no words of libraries.
+func TestReasons(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // llama-server waits too, for the rest of a first line
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	p := New(Config{Timeout: 50 * time.Millisecond}, &http.Client{}, nil, nil, slog.New(slog.DiscardHandler))
+	for url, want := range map[string]string{
+		"http://" + silent.Addr().String(): "GET /v1/models: no answer within 50ms",
+		"https://" + silent.Addr().String(): "GET /v1/models: no answer within 50ms; for an engine without TLS write " +
+			"http:// in its URL",
+	} {
+		if _, _, err := newTarget(p, address{url: url}, 0).get(t.Context(), "/v1/models"); err == nil ||
+			err.Error() != want {
+			t.Errorf("%s: %v, want %q", url, err, want)
+		}
+	}
+	for want, err := range map[string]error{
+		"no such host: a": &net.DNSError{Name: "a", Err: "no such host", IsNotFound: true},
+		"a cannot be looked up: server misbehaving": fmt.Errorf("connect: %w",
+			&net.DNSError{Name: "a", Server: "10.0.0.53:53", Err: "server misbehaving"}),
+		"GET /x: connection reset by peer; for an engine with TLS write https:// in its URL": fmt.Errorf(
+			"read response: %w", &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}),
+	} {
+		if got := newTarget(p, address{url: "http://a"}, 0).reason(err, "/x"); got.Error() != want {
+			t.Errorf("%v: %q, want %q", err, got, want)
 		}
 	}
 }

@@ -78,10 +78,11 @@ var errRefused = errors.New("connection refused")
 type unansweredError struct {
 	path   string
 	within time.Duration
+	hint   string // what may be wrong; or ""
 }
 
 func (e unansweredError) Error() string {
-	return fmt.Sprintf("GET %s: no answer within %v", e.path, e.within)
+	return fmt.Sprintf("GET %s: no answer within %v%s", e.path, e.within, e.hint)
 }
 
 func newTarget(p *Prober, a address, firstMax time.Duration) *target {

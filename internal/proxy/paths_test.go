@@ -113,6 +113,9 @@ func TestPathsOfEngines(t *testing.T) {
 			t.Errorf("%s: passed on %t, %d %s", line, passed, status, body)
 		}
 	}
+	if _, _, body := reaches("POST /v1/v1/messages"); !strings.Contains(body, "Leave /v1 out of the client's base") {
+		t.Errorf("/v1 twice: %s", body)
+	}
 	for _, line := range []string{
 		"POST /v1/chat/completions", "POST /v1/completions", "POST /v1/embeddings", "POST /v1/responses",
 		"POST /v1/messages", "POST /v1/messages/count_tokens", "GET /v1/responses/resp_1",

@@ -27,6 +27,7 @@ type Scalar func(into any, text string) error
 // Options adjust decoding.
 type Options struct {
 	Scalars map[string]Scalar // by type as %T prints it, such as "policy.Config"
+	Others  map[string]string // names that other programs have for keys
 }
 
 // Places knows where each value of a file stands.
@@ -40,7 +41,8 @@ type Places struct {
 // joined into one error; what has no fault is stored all the same. The Places are never nil.
 func Decode(file string, data []byte, out any, o Options) (*Places, error) {
 	d := &decoder{
-		options: o, places: &Places{file: file, at: map[string]token.Position{}, wrong: map[string]bool{}},
+		options: o, root: reflect.TypeOf(out).Elem(),
+		places:  &Places{file: file, at: map[string]token.Position{}, wrong: map[string]bool{}},
 		anchors: map[string]ast.Node{}, opening: map[string]bool{},
 	}
 	tree, err := Parse(file, data)
@@ -61,6 +63,7 @@ func Decode(file string, data []byte, out any, o Options) (*Places, error) {
 
 type decoder struct {
 	options Options
+	root    reflect.Type
 	places  *Places
 	anchors map[string]ast.Node
 	opening map[string]bool // aliases being followed
@@ -192,7 +195,7 @@ func (d *decoder) structure(path string, n ast.Node, out reflect.Value) {
 		if strings.HasSuffix(path, "]") {
 			d.places.wrong[path] = true // what an entry of a list seems to lack may be misspelt
 		}
-		d.fault(Join(path, key), keyNode, "unknown key %q%s", key, suggestion(key, fields))
+		d.fault(Join(path, key), keyNode, "unknown key %q%s", key, d.suggestion(path, key, fields))
 	})
 }
 
@@ -316,6 +319,12 @@ func syntaxFault(file string, err error) error {
 		text := located.GetMessage()
 		if strings.Contains(text, "found character '\t'") {
 			text = "a tab is no indentation in YAML; use spaces"
+		}
+		switch {
+		case strings.HasSuffix(text, "value is not allowed in this context"): // which may be the line before
+			text += `: compare the indentation here and below, and quote a text with ": " in it`
+		case text == "unexpected key name", text == "non-map value is specified":
+			text = "a key is followed by a colon and a space"
 		}
 		f.Err = errors.New(text)
 		if t := located.GetToken(); t != nil && t.Position != nil {

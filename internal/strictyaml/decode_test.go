@@ -18,17 +18,22 @@ type item struct {
 }
 
 type settings struct {
-	Name    string              `yaml:"name"`
-	Count   int                 `yaml:"count"`
-	Small   uint8               `yaml:"small"`
-	Ratio   float64             `yaml:"ratio"`
-	On      bool                `yaml:"on"`
-	Wait    time.Duration       `yaml:"wait"`
-	Words   []string            `yaml:"words"`
-	Items   []item              `yaml:"items"`
-	Table   map[string][]string `yaml:"table"`
-	Inner   struct{ Deep item } `yaml:"-"`
-	Nested  item                `yaml:"nested"`
+	Name   string              `yaml:"name"`
+	Count  int                 `yaml:"count"`
+	Small  uint8               `yaml:"small"`
+	Ratio  float64             `yaml:"ratio"`
+	On     bool                `yaml:"on"`
+	Wait   time.Duration       `yaml:"wait"`
+	Words  []string            `yaml:"words"`
+	Items  []item              `yaml:"items"`
+	Table  map[string][]string `yaml:"table"`
+	Inner  struct{ Deep item } `yaml:"-"`
+	Nested item                `yaml:"nested"`
+	Deep   *struct {
+		Depth []struct {
+			Odd int `yaml:"oddity"`
+		} `yaml:"depth"`
+	} `yaml:"deep"`
 	Ignored string
 }
 
@@ -40,7 +45,7 @@ var options = strictyaml.Options{Scalars: map[string]strictyaml.Scalar{
 		into.(*item).URL = text
 		return nil
 	},
-}}
+}, Others: map[string]string{"number": "count"}}
 
 func TestDecode(t *testing.T) {
 	two := 2.0
@@ -95,6 +100,22 @@ func TestDecodeFaults(t *testing.T) {
 			"unknown key far from all", "nested: {zzzzzzzz: 1}",
 			`f.yaml:1:10: unknown key "zzzzzzzz"; known here: url, weight`,
 		},
+		{
+			"unknown key of a mapping below", "oddity: 1",
+			`f.yaml:1:1: unknown key "oddity"; it belongs under "deep.depth"`,
+		},
+		{
+			"unknown key of several mappings below", "url: 1",
+			`f.yaml:1:1: unknown key "url"; known here: name, count, small, ratio, on, wait, words, items, table, ` +
+				`nested, deep`,
+		},
+		{"another program's name", "Number: 1", `f.yaml:1:1: unknown key "Number"; here it is "count"`},
+		{
+			"an item that stands out", "items:\n- url: a\n weight: 2",
+			"f.yaml:3:2: value is not allowed in this context: compare the indentation here and below, and quote a " +
+				"text with \": \" in it",
+		},
+		{"no colon", "name a\ncount: 1", "f.yaml:1:1: a key is followed by a colon and a space"},
 		{"twice", "name: a\ncount: 1\nname: b", `f.yaml:3:1: the key "name" is given twice, first in line 1`},
 		{"number wanted", "count: many", `f.yaml:1:8: count: want a whole number, got "many"`},
 		{"quoted number", "count: \"1\"", `f.yaml:1:8: count: want a whole number, got the text "1"`},

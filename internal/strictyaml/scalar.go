@@ -149,13 +149,61 @@ func Set(out reflect.Value, text string) error {
 	return nil
 }
 
-func suggestion(key string, fields []Field) string {
+// suggestion says what an unknown key in the mapping at path was probably meant for.
+func (d *decoder) suggestion(path, key string, fields []Field) string {
 	var names []string
 	for _, f := range fields {
 		names = append(names, f.Name)
 	}
+	if own := d.options.Others[strings.ToLower(key)]; slices.Contains(names, own) {
+		return fmt.Sprintf("; here it is %q", own)
+	}
+	if hint := DidYouMean(key, names); hint != "" {
+		return hint
+	}
+	if under := holder(d.root, key); under != "" && under != path {
+		return fmt.Sprintf("; it belongs under %q", under)
+	}
 	return Suggest(key, names)
 }
+
+// holder is the path of the one mapping next to the root that has a key; "" where there is none, or several.
+func holder(root reflect.Type, key string) string {
+	type place struct {
+		path string
+		t    reflect.Type
+	}
+	for level := []place{{"", root}}; len(level) > 0; {
+		var found []string
+		var next []place
+		for _, p := range level {
+			for _, f := range Fields(p.t) {
+				if f.Name == key {
+					found = append(found, p.path)
+				}
+				t := f.Type
+				for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+					t = t.Elem()
+				}
+				// a type that holds itself ends here too
+				if at := Join(p.path, f.Name); t.Kind() == reflect.Struct && strings.Count(at, ".") < deepest {
+					next = append(next, place{at, t})
+				}
+			}
+		}
+		if len(found) > 0 {
+			if len(found) > 1 {
+				return ""
+			}
+			return found[0]
+		}
+		level = next
+	}
+	return ""
+}
+
+// deepest is how many levels below the root holder looks.
+const deepest = 3
 
 // Suggest is DidYouMean, or the list of names where nothing is near, if they are few.
 func Suggest(got string, valid []string) string {
@@ -178,6 +226,9 @@ func DidYouMean(got string, valid []string) string {
 		}
 		if len(name) >= 4 && 2*len(name) >= len(got) && strings.HasPrefix(got, name) {
 			return 1 // and so does a name with something after it
+		}
+		if len(got) >= 4 && strings.HasSuffix(name, "_"+got) {
+			return 1 // or its last word
 		}
 		return distance(got, name)
 	}

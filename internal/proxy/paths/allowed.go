@@ -26,6 +26,9 @@ func (e *PathError) Error() string {
 		return e.path + " takes " + strings.Join(takes, " or ") + ", not " + e.method
 	}
 	why := cmp.Or(Meant(e.path), ": it is not a path of an inference API such as /v1/chat/completions;")
+	if rest, ok := strings.CutPrefix(e.path, "/v1/v1/"); ok { // the Anthropic libraries add it themselves
+		why = "; did you mean " + strconv.Quote("/v1/"+rest) + "? Leave /v1 out of the client's base URL;"
+	}
 	return "the router does not pass on " + e.method + " " + strconv.Quote(e.path) + why +
 		" the setting paths allows others"
 }
