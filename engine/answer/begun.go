@@ -228,10 +228,13 @@ func NoAnswer(held, piece []byte) bool {
 	}
 	var native bool
 	for len(all) > 0 {
-		line, rest, whole := bytes.Cut(all, []byte("\n"))
-		line = bytes.TrimSuffix(line, []byte("\r"))
+		line, rest := all, []byte(nil)
+		end := lineEnd(all)
+		if end >= 0 {
+			line, rest = all[:end], all[end+1:] // between the two bytes of one end is an empty line, which says nothing
+		}
 		switch {
-		case !whole:
+		case end < 0:
 			return bytes.HasPrefix([]byte("data:"), line[:min(len(line), 5)]) || len(line) > 0 && line[0] == ':' ||
 				bytes.HasPrefix(line, []byte("data:"))
 		case len(line) == 0 || line[0] == ':':

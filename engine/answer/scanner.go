@@ -23,6 +23,8 @@ type Scanner struct {
 	size  int        // bytes of that line so far
 	event eventClass // by the "event:" line of the event that is being read
 
+	afterCR bool // the last byte was a carriage return that ended a line
+
 	f     figures
 	found bool
 	last  []byte // the end of the last SGLang answer: every chunk has one, only the last is parsed
@@ -67,7 +69,13 @@ func (s *Scanner) Reset(api string) {
 // Write reads the next piece of the stream. It keeps no reference to p.
 func (s *Scanner) Write(p []byte) {
 	for len(p) > 0 {
-		end := bytes.IndexByte(p, '\n')
+		if s.afterCR {
+			if s.afterCR = false; p[0] == '\n' {
+				p = p[1:]
+				continue
+			}
+		}
+		end := lineEnd(p)
 		if end < 0 {
 			s.hold(p)
 			return
@@ -78,8 +86,22 @@ func (s *Scanner) Write(p []byte) {
 		} else {
 			s.line(p[:min(end, headBytes)], lastBytes(p[:end], TailBytes), end)
 		}
+		s.afterCR = p[end] == '\r'
 		p = p[end+1:]
 	}
+}
+
+// lineEnd is where the first line of b ends: at a line feed, or at a carriage return, which a line feed may follow that
+// belongs to it. No JSON has either within a value. It is below 0 if the end has not come.
+func lineEnd(b []byte) int {
+	end := bytes.IndexByte(b, '\n')
+	if end < 0 {
+		return bytes.IndexByte(b, '\r')
+	}
+	if cr := bytes.IndexByte(b[:end], '\r'); cr >= 0 {
+		return cr
+	}
+	return end
 }
 
 // TakeNews reports whether anything has come since the last call but comments and pings, which a server sends by the
@@ -121,11 +143,6 @@ func (s *Scanner) flush() {
 
 // line reads one line of size bytes, given its beginning and its end, which may overlap or leave a gap.
 func (s *Scanner) line(head, end []byte, size int) {
-	if len(end) > 0 && end[len(end)-1] == '\r' {
-		end = end[:len(end)-1]
-		size--
-		head = head[:min(len(head), size)]
-	}
 	if size == 0 {
 		s.event = eventNone
 		return

@@ -52,6 +52,11 @@ var streams = []struct {
 		seen{usage: noCache(3, 1), ok: true, data: true, done: true},
 	},
 	{
+		"cr, and an event line", APIResponses, "event: response.created\rdata: {\"response\":{\"id\":\"resp_7\"}}\r\r" +
+			"event: response.completed\rdata: {\"response\":{\"usage\":{\"input_tokens\":3,\"output_tokens\":1}}}\r\r",
+		seen{usage: noCache(3, 1), ok: true, data: true, done: true, id: "resp_7"},
+	},
+	{
 		"no usage asked for", APIChat, sse(`{"choices":[{"delta":{"content":"x"}}]}`, `[DONE]`),
 		seen{data: true, done: true},
 	},

@@ -160,6 +160,12 @@ func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
 			fleet.EngineError, true,
 		},
 		{"cut before an empty line", cuts(chunk("one"), "data: {\"choices\":[{}]}\r\n"), fleet.EngineError, true},
+		{"cut between events of lone carriage returns", cuts(lone(chunk("one"))), fleet.EngineError, true},
+		{
+			"cut before an empty line of one", cuts(lone(chunk("one")), "data: {\"choices\":[{}]}\r"),
+			fleet.EngineError, true,
+		},
+		{"cut within a line end", cuts(chunk("one"), "data: {\"choices\":[{}]}\r\n\r"), fleet.EngineError, true},
 		{"ended without [DONE]", streams(chunk("one")), fleet.EngineError, true},
 		{"silent", silent, fleet.TimedOut, true},
 	} {
@@ -168,10 +174,16 @@ func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
 			r := newRig(t, proxy.Config{Idle: 100 * time.Millisecond}, tt.bad,
 				func(http.ResponseWriter, *http.Request) { second.Add(1) })
 			res, body := r.post("/v1/chat/completions", `{"model":"m","stream":true}`)
-			if res.StatusCode != 200 || !strings.HasPrefix(body, chunk("one")) || !strings.Contains(body, "!") {
+			if res.StatusCode != 200 || !strings.HasPrefix(strings.ReplaceAll(body, "\r", "\n"), chunk("one")) ||
+				!strings.Contains(body, "!") {
 				t.Errorf("client got %d %q, want the first piece and a broken end", res.StatusCode, body)
 			}
-			if told := strings.Contains(body, `data: {"error":`); told != tt.told {
+			// as all clients read line ends, also those that take none for a lone carriage return
+			as := strings.ReplaceAll(body, "\r\n", "\n")
+			if strings.Contains(body, "\r\r") {
+				as = strings.ReplaceAll(as, "\r", "\n")
+			}
+			if told := strings.Contains(as, "\n\ndata: {\"error\":"); told != tt.told {
 				t.Errorf("told in the stream: %t, want %t: %q", told, tt.told, body)
 			}
 			if s := r.last(1); second.Load() != 0 || s.Attempts != 1 || s.Outcome != tt.want {
@@ -190,6 +202,9 @@ func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
 		}
 	})
 }
+
+// lone makes each line end a carriage return alone, which the standard of event streams allows.
+func lone(stream string) string { return strings.ReplaceAll(stream, "\n", "\r") }
 
 func TestAnswerShorterThanItsLength(t *testing.T) {
 	short := func(length, sent int) engineHandler {

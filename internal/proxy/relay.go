@@ -446,10 +446,16 @@ func (r *relay) remember(piece []byte) {
 }
 
 // between reports whether the data passed on of a stream ends with an empty line, so that an event may follow. Lines
-// end with a line feed, with some engines' servers after a carriage return.
+// end with a line feed, a carriage return, or both (HTML, section 9.2.6).
 func (r *relay) between() bool {
-	return string(r.ending[1:]) == "\n\n" || string(r.ending[:]) == "\n\r\n"
+	last, before := r.ending[2], r.ending[1]
+	if last == '\n' && before == '\r' {
+		before = r.ending[0]
+	}
+	return endsLine(last) && endsLine(before)
 }
+
+func endsLine(b byte) bool { return b == '\n' || b == '\r' }
 
 func (r *relay) commit() {
 	if r.c.Opened.Load() { // with a header that fits any stream
@@ -579,7 +585,17 @@ func (r *relay) broken(err error) (next *route.Plan) {
 // endEvent ends the event that the stream broke off in, and reports whether another may follow. Within a line none may:
 // it would become a part of that line.
 func (r *relay) endEvent() bool {
-	return r.between() || r.ending[len(r.ending)-1] == '\n' && r.c.write([]byte("\n"))
+	end := ""
+	switch last := r.ending[len(r.ending)-1]; {
+	case !endsLine(last):
+		return false
+	case last == '\r': // a line feed may belong to it
+		end = "\n"
+	}
+	if !r.between() {
+		end += "\n"
+	}
+	return end == "" || r.c.write([]byte(end))
 }
 
 // whole reports whether a stream has been passed on to the end of its end mark.
