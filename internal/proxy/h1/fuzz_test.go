@@ -69,6 +69,7 @@ func FuzzResponse(f *testing.F) {
 			got.Header.Del("Cache-Control")
 			want.Header.Del("Cache-Control")
 		}
+		asNetHTTP(got)
 		if got.Status != want.Status || got.ContentLength != want.ContentLength || got.Close != want.Close {
 			t.Errorf("got %q %d %v, want %q %d %v", got.Status, got.ContentLength, got.Close, want.Status,
 				want.ContentLength, want.Close)

@@ -121,9 +121,9 @@ func (x *exchange) respond(req *http.Request, h *head) (*http.Response, error) {
 	connection := h.header["Connection"]
 	if h.minor == 0 {
 		resp.Close = hasToken(connection, "close") || !hasToken(connection, "keep-alive")
-	} else if hasToken(connection, "close") {
-		resp.Close = true
-		delete(h.header, "Connection") // as net/http does; resp.Close says it
+	} else {
+		// which stays in the header, unlike net/http's, for what else it names
+		resp.Close = hasToken(connection, "close")
 	}
 	if chunked {
 		resp.TransferEncoding = []string{"chunked"}
