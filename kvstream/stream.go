@@ -45,9 +45,9 @@ type Stream struct {
 
 // kvBlock is a block that the engine holds.
 type kvBlock struct {
-	name  uint64 // 0 if the prefix before it is unknown
-	count uint32 // times stored minus times removed: two requests may compute the same block at once
-	told  uint32 // times reported to the router as stored and not yet as removed
+	name     uint64 // 0 if the prefix before it is unknown
+	count    uint32 // times stored minus times removed: two requests may compute the same block at once
+	reported uint32 // times reported to the router as stored and not yet as removed
 }
 
 // Counts are the counters of a stream since New.
@@ -210,7 +210,7 @@ func (s *Stream) store(e *Event, ops *Ops) {
 		b.count++
 		if known { // one that is held keeps its name otherwise: its removal must name what was told
 			b.name = name
-			b.told++
+			b.reported++
 			ops.names = append(ops.names, name)
 		}
 		s.blocks[h] = b
@@ -252,7 +252,7 @@ func (s *Stream) remove(e *Event, ops *Ops) {
 			continue
 		}
 		delete(s.blocks, h)
-		for range b.told { // the index counts occurrences too
+		for range b.reported { // the index counts occurrences too
 			ops.names = append(ops.names, b.name)
 		}
 	}

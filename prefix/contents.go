@@ -6,7 +6,7 @@ import "slices"
 // between. Inserted into another Index in this order, they give the same content and order of use. Each slot has one
 // walk at a time.
 type walk struct {
-	told uint32 // member visited last; 0 before the first
+	visited uint32 // member visited last; 0 before the first
 	// with is the last block of the parent of the visited chain, 0 if it has none: a chain that ends there was
 	// included.
 	with uint64
@@ -25,21 +25,21 @@ func (x *Index) Next(slot int, to []uint64) (chain []uint64, ok bool) {
 	s := &x.slots[slot]
 	for {
 		id := s.oldest
-		if s.walk.told != 0 {
-			id = x.members.at(s.walk.told).newer
+		if s.walk.visited != 0 {
+			id = x.members.at(s.walk.visited).newer
 		}
 		if id == 0 {
 			s.walk = nil
 			return to, false
 		}
-		s.walk.told = id
+		s.walk.visited = id
 		m := x.members.at(id)
-		told := x.block(m.node, m.length-1) == s.walk.with
+		included := x.block(m.node, m.length-1) == s.walk.with
 		s.walk.with = 0
 		if parent := x.nodes.at(m.node).parent; parent != 0 {
 			s.walk.with = x.block(parent, x.nodes.at(parent).length-1)
 		}
-		if !told {
+		if !included {
 			return x.path(m.node, m.length, to), true
 		}
 	}

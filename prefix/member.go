@@ -31,9 +31,9 @@ func (x *Index) member(n uint32, slot uint16) uint32 {
 // claim makes a slot hold the first k blocks of a node and all before it, and marks them as just used. If the engine
 // reported the last of them, it holds all: engines store no block before its parent. The slot holds no more than k
 // blocks of the node (see extend).
-func (x *Index) claim(slot uint16, n, k, told uint32) {
+func (x *Index) claim(slot uint16, n, k, stored uint32) {
 	s := &x.slots[slot]
-	events := told > 0
+	events := stored > 0
 	// Deepest first, so that the deepest becomes the oldest of them.
 	for n != 0 {
 		nd := x.nodes.at(n)
@@ -58,10 +58,10 @@ func (x *Index) claim(slot uint16, n, k, told uint32) {
 			}
 		}
 		if events {
-			t := min(told, k)
+			t := min(stored, k)
 			x.repeated(m, k-t, m.stored)
 			m.stored = k
-			told -= t
+			stored -= t
 		}
 		n = nd.parent
 		k = x.nodes.at(n).length
@@ -222,8 +222,8 @@ func (x *Index) linkNewest(s *slot, id uint32) {
 }
 
 func (x *Index) unlinkUse(s *slot, m *member) {
-	if w := s.walk; w != nil && w.told != 0 && x.members.at(w.told) == m {
-		w.told = m.older
+	if w := s.walk; w != nil && w.visited != 0 && x.members.at(w.visited) == m {
+		w.visited = m.older
 	}
 	if m.newer != 0 {
 		x.members.at(m.newer).older = m.older

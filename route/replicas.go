@@ -285,10 +285,10 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	if m, ok := p.MemberAt(ep); ok {
 		f.decision.Model = m.Model()
 	}
-	told := ""
+	model := ""
 	if p.Divides() {
-		told = r.readers.marked(p.Name(), h.Model)
-		f.decision.Model = cmp.Or(told, f.decision.Model)
+		model = r.readers.marked(p.Name(), h.Model)
+		f.decision.Model = cmp.Or(model, f.decision.Model)
 	}
 	r.noteModelLoad(now, f)
 	rates := r.speed.Reader()
@@ -319,7 +319,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	if c.Key != (session.Key{}) {
 		model := f.decision.Model
 		if p.Divides() {
-			model = cmp.Or(told, entry.Model) // where it is not told: what it had, or what its id draws
+			model = cmp.Or(model, entry.Model) // where it is not told: what it had, or what its id draws
 		}
 		f.conversation = r.conversations.BindAnnounced(now, c, r.placedEntry(now, &entry, f, model))
 		if h.Leg == fleet.LegUnsplit && !p.Splits() {

@@ -364,9 +364,9 @@ func (s *replicas) snapshotOf(i int) (pieces []route.Piece) {
 	}
 }
 
-// TestTenantsShareTheLineOfAllRouters: what a tenant has had through one router counts where the others order their
+// TestTenantsShareTheQueueOfAllRouters: what a tenant has had through one router counts where the others order their
 // queues, and what it may have running counts at all of them together.
-func TestTenantsShareTheLineOfAllRouters(t *testing.T) {
+func TestTenantsShareTheQueueOfAllRouters(t *testing.T) {
 	s := newReplicas(t, 2, leastTTFT(t))
 	settle := func() {
 		for len(s.mail) > 0 {

@@ -149,12 +149,12 @@ const together = time.Second
 // have many. It has one if it is made for one user, or is of an unknown kind and answers nobody while it computes.
 func (r *Router) occupied(now time.Time, e registry.Endpoint, sent time.Time) bool {
 	places, k := e.Places(), e.Kind()
-	alone := k == fleet.KindLlamaCpp || k == fleet.KindOllama ||
+	single := k == fleet.KindLlamaCpp || k == fleet.KindOllama ||
 		k == fleet.KindOther && r.health.Reader().Unanswered(e.Slot())
-	if places == 0 && alone {
+	if places == 0 && single {
 		places = 1
 	}
-	return places > 0 && r.backlog.Reader().WholesBefore(now, e.Slot(), sent.Add(together)) >= places
+	return places > 0 && r.backlog.Reader().NonStreamingBefore(now, e.Slot(), sent.Add(together)) >= places
 }
 
 // lost reports whether an endpoint has had requests without a break and sent nothing for longer than its longest answer

@@ -79,9 +79,9 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 	}
 }
 
-// TestHangsBehindWholes: an engine with one place whose answers are not streamed hangs, or takes long. New requests
-// come all the time, and clients leave after a minute.
-func TestHangsBehindWholes(t *testing.T) {
+// TestHangsBehindNonStreaming: an engine with one place whose answers are not streamed hangs, or takes long. New
+// requests come all the time, and clients leave after a minute.
+func TestHangsBehindNonStreaming(t *testing.T) {
 	const perAnswer = 20 * time.Millisecond
 	type world struct {
 		r     *route.Router

@@ -24,13 +24,13 @@ type Connector interface {
 	Order() Order
 	// Fits returns the reason why a request cannot be split by this protocol, or nil. The handoff has what is known
 	// before endpoints are chosen: all but Prefiller, Decoder, Attempt and Number.
-	Fits(x *Handoff) error
+	Fits(x *Request) error
 	// Prefill returns what the prefiller is sent.
-	Prefill(x *Handoff) (Message, error)
+	Prefill(x *Request) (Message, error)
 	// Reply reads the whole reply of a successful prefiller. The error names what it lacks.
-	Reply(x *Handoff, body []byte) (Handed, error)
+	Reply(x *Request, body []byte) (Handed, error)
 	// Decode returns what the decoder is sent. h is the result of Reply; nil when both are asked together.
-	Decode(x *Handoff, h *Handed) (Message, error)
+	Decode(x *Request, h *Handed) (Message, error)
 	// Keeps reports whether another decoder may use what a prefiller handed over after one has failed. sent means that
 	// the failed one may have received the request.
 	Keeps(sent bool) bool
@@ -47,8 +47,8 @@ const (
 	ByDecoder // only the decoder is asked, which asks the prefiller itself
 )
 
-// Handoff is one split request, or one that may be split.
-type Handoff struct {
+// Request is one split request, or one that may be split.
+type Request struct {
 	API       string // one of the API words
 	ID        string // X-Request-Id for both engines
 	Stream    bool   // the client wants a stream
@@ -65,7 +65,7 @@ type Handoff struct {
 
 	Prefiller, Decoder         fleet.Endpoint
 	PrefillerPeer, DecoderPeer fleet.Peer // learnt facts for KV transfers
-	Told                       []byte     // the prefiller's answer to the Inquiry; nil without one
+	InquiryAnswer              []byte     // the prefiller's answer to the Inquiry; nil without one
 
 	Attempt int     // number of earlier prefill legs of the request: makes ids unique
 	Number  uint64  // random number for this attempt, for protocols with numeric ids
@@ -108,8 +108,8 @@ type Header struct{ Name, Value string }
 // Inquirer is a Connector that needs information from the prefiller first.
 type Inquirer interface {
 	Connector
-	// Inquiry is the address for a GET; "" for none. The answer becomes Handoff.Told.
-	Inquiry(x *Handoff) string
+	// Inquiry is the address for a GET; "" for none. The answer becomes Request.InquiryAnswer.
+	Inquiry(x *Request) string
 }
 
 // Before describes the KV cache that the decoder of a conversation's latest turn holds.
@@ -123,7 +123,7 @@ type Before struct {
 type Returner interface {
 	Connector
 	// Returned finds a decoder's description of its cache in the end of an answer or stream; nil without one. It
-	// becomes Handoff.Before, once. It shares the memory of the answer.
+	// becomes Request.Before, once. It shares the memory of the answer.
 	Returned(end []byte) []byte
 }
 
@@ -131,10 +131,10 @@ type Returner interface {
 type Merger interface {
 	Connector
 	// Merges reports whether that applies to a request.
-	Merges(x *Handoff) bool
+	Merges(x *Request) bool
 	// Merge completes an answer by a prefiller's whole reply: the JSON of a plain answer, or of a stream's event with
 	// that number, from 0. It returns the answer unchanged if there is nothing to add.
-	Merge(x *Handoff, reply, answer []byte, event int) []byte
+	Merge(x *Request, reply, answer []byte, event int) []byte
 }
 
 // Handed is the content of a prefiller's reply.

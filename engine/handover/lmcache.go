@@ -46,7 +46,7 @@ func (LMCache) Name() string { return "lmcache" }
 func (LMCache) Order() Order { return PrefillFirst }
 
 // Fits implements Connector.
-func (LMCache) Fits(x *Handoff) error {
+func (LMCache) Fits(x *Request) error {
 	switch x.API {
 	case answer.APIChat, answer.APICompletions, answer.APIResponses, answer.APIMessages:
 	default:
@@ -59,7 +59,7 @@ func (LMCache) Fits(x *Handoff) error {
 }
 
 // Prefill implements Connector: the rules of nixl for a single token, and the decoder's receiving address.
-func (LMCache) Prefill(x *Handoff) (Message, error) {
+func (LMCache) Prefill(x *Request) (Message, error) {
 	if x.Receiver == nil {
 		return Message{}, ErrNoReceiver
 	}
@@ -84,12 +84,12 @@ func (LMCache) Prefill(x *Handoff) (Message, error) {
 
 // specID is the id of a transfer: the request's, and a random number, so that notifications of earlier attempts, or of
 // another client's request with the same id, are not mistaken for it.
-func specID(x *Handoff) string {
+func specID(x *Request) string {
 	return x.ID + "-" + strconv.FormatUint(x.Number, 16)
 }
 
 // Reply implements Connector. A reply without the first token is valid: the decoder then gets the client's own request.
-func (LMCache) Reply(x *Handoff, body []byte) (Handed, error) {
+func (LMCache) Reply(x *Request, body []byte) (Handed, error) {
 	h := Handed{}
 	h.Usage, h.Known = answer.PromptUsage(x.API, body)
 	values, ok := rawjson.Members(body, "choices", kvTransferParams, promptTokenIDs)
@@ -130,13 +130,13 @@ func (LMCache) Reply(x *Handoff, body []byte) (Handed, error) {
 }
 
 // mayStop reports whether an answer may end with its first token.
-func mayStop(x *Handoff) bool {
+func mayStop(x *Request) bool {
 	least := x.Field(minTokens)
 	return rawjson.IsNull(least) || string(least) == "0" || string(least) == "1"
 }
 
 // firstOfReply is the first token for the decoder and the client; nil when it is not known exactly.
-func firstOfReply(x *Handoff, params, text, ids []byte) *First {
+func firstOfReply(x *Request, params, text, ids []byte) *First {
 	if rawjson.IsNull(params) {
 		return nil
 	}
@@ -180,7 +180,7 @@ func isPlain(name string) bool {
 }
 
 // goesOn reports whether the decoder may get the first token as part of its prompt.
-func goesOn(x *Handoff) bool {
+func goesOn(x *Request) bool {
 	if x.API != answer.APICompletions || x.Names == nil || x.MaxTokens == 1 {
 		return false
 	}
@@ -203,7 +203,7 @@ func goesOn(x *Handoff) bool {
 }
 
 // Decode implements Connector: the client's own request, or its rest after the first token.
-func (l LMCache) Decode(x *Handoff, h *Handed) (Message, error) {
+func (l LMCache) Decode(x *Request, h *Handed) (Message, error) {
 	message := Message{Set: nulled(x.Field, kvTransferParams)}
 	if h == nil || h.First == nil {
 		return message, nil

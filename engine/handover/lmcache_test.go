@@ -17,7 +17,7 @@ import (
 )
 
 // lmHandoff is a request split by LMCache to the decoder at 10.0.0.3, which has two tensor-parallel ranks.
-func lmHandoff(t testing.TB, api, body string) *handover.Handoff {
+func lmHandoff(t testing.TB, api, body string) *handover.Request {
 	t.Helper()
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(body), &members); err != nil {
@@ -203,7 +203,7 @@ func TestLMCacheNamesTheDecoder(t *testing.T) {
 			engines = append(engines, e)
 		}
 		decoder := rapid.IntRange(0, n-1).Draw(t, "decoder")
-		x := &handover.Handoff{
+		x := &handover.Request{
 			API: answer.APIChat, ID: "r", Decoder: engines[decoder], Receiver: r.Of, Field: func(string) []byte {
 				return nil
 			},

@@ -26,13 +26,13 @@ func (Mooncake) Name() string { return "mooncake" }
 func (Mooncake) Order() Order { return Together }
 
 // Fits implements Connector.
-func (Mooncake) Fits(x *Handoff) error { return Nixl{}.Fits(x) }
+func (Mooncake) Fits(x *Request) error { return Nixl{}.Fits(x) }
 
 // Inquiry implements Inquirer.
-func (Mooncake) Inquiry(x *Handoff) string { return bootstrapAddress(x) + "/query" }
+func (Mooncake) Inquiry(x *Request) string { return bootstrapAddress(x) + "/query" }
 
 // bootstrapAddress is the prefiller's bootstrap server: plain HTTP at the prefiller's host.
-func bootstrapAddress(x *Handoff) string {
+func bootstrapAddress(x *Request) string {
 	host := hostOf(x.Prefiller.URL)
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
@@ -41,7 +41,7 @@ func bootstrapAddress(x *Handoff) string {
 }
 
 // transferID is unique per prefill leg.
-func transferID(x *Handoff) string {
+func transferID(x *Request) string {
 	id := x.ID
 	if x.Attempt > 0 {
 		id += "-" + strconv.Itoa(x.Attempt)
@@ -50,16 +50,16 @@ func transferID(x *Handoff) string {
 }
 
 // Prefill implements Connector.
-func (m Mooncake) Prefill(x *Handoff) (Message, error) {
+func (m Mooncake) Prefill(x *Request) (Message, error) {
 	params := `{"do_remote_decode":true,"do_remote_prefill":false,"transfer_id":` + jsonString(transferID(x)) + `}`
 	return Message{Set: onlyPrompt(x, params), Header: rankHeader(x.Prefiller)}, nil
 }
 
 // Reply implements Connector: the reply adds nothing for the decoder.
-func (Mooncake) Reply(x *Handoff, body []byte) (Handed, error) { return tokenReply(x, body) }
+func (Mooncake) Reply(x *Request, body []byte) (Handed, error) { return tokenReply(x, body) }
 
 // Decode implements Connector.
-func (m Mooncake) Decode(x *Handoff, _ *Handed) (Message, error) {
+func (m Mooncake) Decode(x *Request, _ *Handed) (Message, error) {
 	params := `{"do_remote_decode":false,"do_remote_prefill":true,"transfer_id":` + jsonString(transferID(x))
 	if id := m.engineID(x); id != "" {
 		params += `,"remote_engine_id":` + id + `,"remote_bootstrap_addr":` + jsonString(bootstrapAddress(x))
@@ -73,8 +73,8 @@ func (m Mooncake) Decode(x *Handoff, _ *Handed) (Message, error) {
 
 // engineID is the engine id of the prefiller's rank, as JSON; "" when unknown. Engines append _dp and the rank to their
 // configured id and report that at their bootstrap server; if it reports one id for several ranks, it is appended here.
-func (Mooncake) engineID(x *Handoff) string {
-	told := bytes.TrimSpace(x.Told)
+func (Mooncake) engineID(x *Request) string {
+	told := bytes.TrimSpace(x.InquiryAnswer)
 	rank := 0
 	if x.Prefiller.Part.Kind == fleet.Rank {
 		rank = x.Prefiller.Part.Index

@@ -20,7 +20,7 @@ func TestMooncakeAsDocumented(t *testing.T) {
 	if got := (handover.Mooncake{}).Inquiry(x); got != "http://10.0.0.5:8998/query" {
 		t.Error(got)
 	}
-	x.Told = []byte(told)
+	x.InquiryAnswer = []byte(told)
 	p, err := handover.Mooncake{}.Prefill(x)
 	if want := `{"kv_transfer_params":{"do_remote_decode":true,"do_remote_prefill":false,"transfer_id":"xfer-req-1-abc"},"stream":false,"max_tokens":1,"stream_options":null}`; err != nil || setOf(p) != want {
 		t.Errorf("%s, %v", setOf(p), err)
@@ -37,7 +37,7 @@ func TestMooncakeAsDocumented(t *testing.T) {
 	}
 	x.Prefiller.Part = fleet.Part{}
 	for _, nothing := range []string{``, `{}`, `{"detail":"Not Found"}`, `{"0":{}}`, `[1]`, `{"0":{"engine_id":5}}`} {
-		x.Told = []byte(nothing)
+		x.InquiryAnswer = []byte(nothing)
 		d, _ := handover.Mooncake{}.Decode(x, nil)
 		if want := `{"kv_transfer_params":{"do_remote_decode":false,"do_remote_prefill":true,"transfer_id":"xfer-req-1-abc","remote_host":"10.0.0.5","remote_port":8998,"bootstrap_server_host":"10.0.0.5","bootstrap_server_port":8998}}`; setOf(d) != want {
 			t.Errorf("%s: %s", nothing, setOf(d))
@@ -74,7 +74,7 @@ func FuzzMooncakeTold(f *testing.F) {
 	x := handoffOf(answer.APIChat, nil)
 	x.Prefiller = fleet.Endpoint{URL: "http://p:1", Part: fleet.Part{Kind: fleet.Rank}}
 	f.Fuzz(func(t *testing.T, told []byte, rank int) {
-		x.Told, x.Prefiller.Part.Index = told, rank
+		x.InquiryAnswer, x.Prefiller.Part.Index = told, rank
 		m, err := handover.Mooncake{}.Decode(x, nil)
 		if err != nil {
 			t.Fatal(err)

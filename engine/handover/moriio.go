@@ -38,10 +38,10 @@ func (m MoRIIO) Order() Order {
 }
 
 // Fits implements Connector.
-func (MoRIIO) Fits(x *Handoff) error { return Nixl{}.Fits(x) }
+func (MoRIIO) Fits(x *Request) error { return Nixl{}.Fits(x) }
 
 // pair is both engines' addresses.
-func (MoRIIO) pair(x *Handoff) (p, d fleet.KVAddress, err error) {
+func (MoRIIO) pair(x *Request) (p, d fleet.KVAddress, err error) {
 	for _, e := range []*fleet.Endpoint{&x.Prefiller, &x.Decoder} {
 		if e.KVAddress == "" {
 			return p, d, fmt.Errorf("engine: %s has no kv_address, which the connector moriio needs of both endpoints",
@@ -56,7 +56,7 @@ func (MoRIIO) pair(x *Handoff) (p, d fleet.KVAddress, err error) {
 
 // ids are the request id, which contains both engines' addresses, and the transfer's id. Both are unique per prefill
 // leg: an id is 32 hexadecimal digits (_DECODE_ZMQ_RE).
-func (MoRIIO) ids(x *Handoff, p, d fleet.KVAddress) (request, transfer string) {
+func (MoRIIO) ids(x *Request, p, d fleet.KVAddress) (request, transfer string) {
 	var h uint64 = 14695981039346656037 // FNV-1a of the client's id, so that the two halves are independent
 	for i := range len(x.ID) {
 		h = (h ^ uint64(x.ID[i])) * 1099511628211
@@ -66,7 +66,7 @@ func (MoRIIO) ids(x *Handoff, p, d fleet.KVAddress) (request, transfer string) {
 }
 
 // Prefill implements Connector.
-func (m MoRIIO) Prefill(x *Handoff) (Message, error) {
+func (m MoRIIO) Prefill(x *Request) (Message, error) {
 	p, d, err := m.pair(x)
 	if err != nil {
 		return Message{}, err
@@ -91,7 +91,7 @@ func peerParams(a fleet.KVAddress, e fleet.Endpoint, known fleet.Peer) string {
 }
 
 // Reply implements Connector. In read mode the reply contains the blocks.
-func (m MoRIIO) Reply(x *Handoff, body []byte) (Handed, error) {
+func (m MoRIIO) Reply(x *Request, body []byte) (Handed, error) {
 	if !m.Read {
 		return tokenReply(x, body)
 	}
@@ -121,7 +121,7 @@ func (m MoRIIO) Reply(x *Handoff, body []byte) (Handed, error) {
 // Decode implements Connector. In read mode the prefiller's parameters are passed on whole, plus its tensor parallelism
 // under the name that decoders look for first. The client's limit on the answer is unchanged: the decoder generates the
 // first token itself (MoRIIOConnectorScheduler.get_num_new_matched_tokens).
-func (m MoRIIO) Decode(x *Handoff, h *Handed) (Message, error) {
+func (m MoRIIO) Decode(x *Request, h *Handed) (Message, error) {
 	p, d, err := m.pair(x)
 	if err != nil {
 		return Message{}, err

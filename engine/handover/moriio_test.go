@@ -19,7 +19,7 @@ var (
 	decodeAddress  = regexp.MustCompile(`___decode_addr_(.+)_[0-9a-f]{32}(?:-.*)?$`)
 )
 
-func moriPair(t testing.TB) *handover.Handoff {
+func moriPair(t testing.TB) *handover.Request {
 	t.Helper()
 	x := pairOf(t, answer.APIChat, `{"max_tokens":9,"stream":true}`, 1)
 	x.ID, x.Random = "req-1", 0xabc
@@ -78,7 +78,7 @@ func TestMoRIIOAsDocumented(t *testing.T) {
 }
 
 // moriReply is a prefiller's reply in read mode (moriio_connector.py, request_finished).
-func moriReply(t testing.TB, x *handover.Handoff) (params, body string) {
+func moriReply(t testing.TB, x *handover.Request) (params, body string) {
 	t.Helper()
 	p, err := handover.MoRIIO{Read: true}.Prefill(x)
 	if err != nil {

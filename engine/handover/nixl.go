@@ -30,7 +30,7 @@ func (Nixl) Order() Order { return PrefillFirst }
 // Fits implements Connector. Parameters belong to one prompt and one answer: with a list of prompts the second would
 // get the first one's cache, and a second answer's blocks would stay until the lease ends. Requests for data about the
 // prompt's tokens need prefill where the answer is made.
-func (Nixl) Fits(x *Handoff) error {
+func (Nixl) Fits(x *Request) error {
 	switch x.API {
 	case answer.APIChat, answer.APICompletions, answer.APIResponses, answer.APIMessages:
 	default:
@@ -41,7 +41,7 @@ func (Nixl) Fits(x *Handoff) error {
 
 // Prefill implements Connector: one token, not streamed. A limit that overrides max_tokens must be one too, and a
 // minimum above the limit is rejected. Members cannot be removed, so they are set to values equivalent to absence.
-func (n Nixl) Prefill(x *Handoff) (Message, error) {
+func (n Nixl) Prefill(x *Request) (Message, error) {
 	if x.Before == nil {
 		return Message{Set: onlyPrompt(x, nixlAsk)}, nil
 	}
@@ -88,7 +88,7 @@ func (Nixl) Returned(end []byte) []byte {
 
 // Reply implements Connector: the object kv_transfer_params at the top of the reply, passed on unread. remote_block_ids
 // is a list in older versions and a list per cache group in newer ones.
-func (Nixl) Reply(x *Handoff, body []byte) (Handed, error) {
+func (Nixl) Reply(x *Request, body []byte) (Handed, error) {
 	h := Handed{}
 	found, ok := rawjson.Members(body, "usage", kvTransferParams)
 	params := found[1]
@@ -116,7 +116,7 @@ func (Nixl) Reply(x *Handoff, body []byte) (Handed, error) {
 }
 
 // Decode implements Connector: the client's own request with the prefiller's parameters.
-func (Nixl) Decode(_ *Handoff, h *Handed) (Message, error) {
+func (Nixl) Decode(_ *Request, h *Handed) (Message, error) {
 	if h == nil || !bytes.HasPrefix(h.Params, []byte("{")) {
 		return Message{}, ErrNoParams
 	}

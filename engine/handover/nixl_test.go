@@ -50,8 +50,8 @@ func capturedLegs(t testing.TB) map[string]captured {
 }
 
 // handoffOf is the handoff for a client's body.
-func handoffOf(api string, body map[string]json.RawMessage) *handover.Handoff {
-	return &handover.Handoff{API: api, ID: "r", Answers: 1, Field: func(name string) []byte { return body[name] }}
+func handoffOf(api string, body map[string]json.RawMessage) *handover.Request {
+	return &handover.Request{API: api, ID: "r", Answers: 1, Field: func(name string) []byte { return body[name] }}
 }
 
 // with is a body with members set.
@@ -252,7 +252,7 @@ func TestNixlReturned(t *testing.T) {
 			t.Errorf("%s: %s", in, got)
 		}
 	}
-	x := handover.Handoff{API: answer.APIChat, Answers: 1, Field: func(string) []byte {
+	x := handover.Request{API: answer.APIChat, Answers: 1, Field: func(string) []byte {
 		return nil
 	}, Before: &handover.Before{Params: []byte(held), Host: "10.0.0.7"}}
 	m, err := handover.Nixl{}.Prefill(&x)
@@ -276,7 +276,7 @@ func FuzzNixlReturned(f *testing.F) {
 		if !bytes.Contains(end, held) || held[0] != '{' {
 			t.Fatalf("%q gives %q", end, held)
 		}
-		x := handover.Handoff{API: answer.APIChat, Answers: 1, Field: func(string) []byte {
+		x := handover.Request{API: answer.APIChat, Answers: 1, Field: func(string) []byte {
 			return nil
 		}, Before: &handover.Before{Params: held, Host: "h"}}
 		if m, err := (handover.Nixl{}).Prefill(&x); err != nil || json.Valid(held) && !json.Valid(m.Set[0].JSON) {

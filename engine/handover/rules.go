@@ -25,7 +25,7 @@ const (
 // Withhold returns what a request gets in place of the members by which a client could act as a router, in the
 // protocols of all kinds of engine: have an engine dial an address, take or give away another client's KV cache or
 // encoder cache, wait for a hand-over that never comes, or end. The kind of the request's own engine does not matter:
-// it may not be known yet, and the engine may be a router. field is that of a Handoff.
+// it may not be known yet, and the engine may be a router. field is that of a Request.
 func Withhold(field func(name string) []byte) []Member {
 	return nulled(
 		field, kvTransferParams, "ec_transfer_params", // vLLM
@@ -49,7 +49,7 @@ func nulled(field func(name string) []byte, names ...string) (set []Member) {
 const maxParamsBytes = 4 << 20
 
 // fitsOnce rejects requests with more than one prompt or answer, or for data about the prompt's tokens.
-func fitsOnce(x *Handoff) error {
+func fitsOnce(x *Request) error {
 	switch {
 	case x.Answers > 1 || !isOne(x.Field("best_of")):
 		return errors.New("it asks for several answers")
@@ -80,7 +80,7 @@ func severalPrompts(value []byte) bool {
 }
 
 // onlyPrompt turns a client's request into one for prefill and a single token, with these parameters.
-func onlyPrompt(x *Handoff, params string) []Member {
+func onlyPrompt(x *Request, params string) []Member {
 	set := []Member{{kvTransferParams, []byte(params)}, {streamMember, []byte("false")}}
 	limit := maxTokens
 	if x.API == answer.APIResponses {
@@ -100,7 +100,7 @@ func onlyPrompt(x *Handoff, params string) []Member {
 }
 
 // tokenReply reads a prefiller's reply that contains only usage.
-func tokenReply(x *Handoff, body []byte) (Handed, error) {
+func tokenReply(x *Request, body []byte) (Handed, error) {
 	h := Handed{}
 	h.Usage, h.Known = answer.PromptUsage(x.API, body)
 	if _, ok := rawjson.Member(body, "usage"); !ok {
@@ -148,7 +148,7 @@ func hostOf(address string) string {
 }
 
 // bootstrapPortOf is the prefiller's bootstrap port: declared, reported, or the default.
-func bootstrapPortOf(x *Handoff) int {
+func bootstrapPortOf(x *Request) int {
 	switch {
 	case x.Prefiller.BootstrapPort > 0:
 		return x.Prefiller.BootstrapPort

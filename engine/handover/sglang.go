@@ -43,7 +43,7 @@ func (SGLang) Name() string { return "sglang" }
 func (SGLang) Order() Order { return Together }
 
 // Fits implements Connector. Anthropic's and Ollama's APIs cannot carry the room (entrypoints/anthropic).
-func (SGLang) Fits(x *Handoff) error {
+func (SGLang) Fits(x *Request) error {
 	switch x.API {
 	case answer.APIChat, answer.APICompletions, answer.APIGenerate, answer.APIResponses:
 	default:
@@ -61,7 +61,7 @@ var errSeveral = errors.New(
 	"engine: SGLang 0.5.23 never answers a request for several answers to one prompt in two legs")
 
 // Prefill implements Connector.
-func (s SGLang) Prefill(x *Handoff) (Message, error) {
+func (s SGLang) Prefill(x *Request) (Message, error) {
 	if x.Answers > 1 && strings.HasPrefix(x.DecoderPeer.Version, "0.5.23") {
 		return Message{}, errSeveral
 	}
@@ -69,13 +69,13 @@ func (s SGLang) Prefill(x *Handoff) (Message, error) {
 }
 
 // Decode implements Connector.
-func (s SGLang) Decode(x *Handoff, _ *Handed) (Message, error) {
+func (s SGLang) Decode(x *Request, _ *Handed) (Message, error) {
 	return s.message(x, fleet.LegDecode), nil
 }
 
 // message is the common part of both legs, without the ranks. The rank of an endpoint that is one is set in every
 // request.
-func (SGLang) message(x *Handoff, leg fleet.Leg) Message {
+func (SGLang) message(x *Request, leg fleet.Leg) Message {
 	n, list := answersOf(x)
 	ranks, rank := x.PrefillerPeer.Ranks, -1
 	if x.Prefiller.Part.Kind == fleet.Rank {
@@ -113,7 +113,7 @@ func (SGLang) message(x *Handoff, leg fleet.Leg) Message {
 
 // Reply implements Connector. The reply is one token, streamed when the client wants a stream. A request aborted at the
 // prefill server ends with a success.
-func (s SGLang) Reply(x *Handoff, body []byte) (Handed, error) {
+func (s SGLang) Reply(x *Request, body []byte) (Handed, error) {
 	h := Handed{Honest: true}
 	h.Usage, h.Known = answer.ParseUsage(x.API, body)
 	first := bytes.TrimLeft(body, " \t\r\n")
@@ -150,7 +150,7 @@ func (SGLang) Keeps(bool) bool { return false }
 
 // answersOf is the number of answers to all prompts of a request, and whether the engine treats it as a list of
 // requests: then each answer has a room (io_struct.py, GenerateReqInput).
-func answersOf(x *Handoff) (n int, list bool) {
+func answersOf(x *Request) (n int, list bool) {
 	prompts := -1
 	switch x.API {
 	case answer.APICompletions:

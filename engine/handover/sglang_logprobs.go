@@ -8,7 +8,7 @@ import (
 )
 
 // Merges implements Merger: log probabilities of the prompt exist at the prefiller.
-func (SGLang) Merges(x *Handoff) bool {
+func (SGLang) Merges(x *Request) bool {
 	switch x.API {
 	case answer.APIGenerate:
 		return !rawjson.IsNull(x.Field(returnLogprob)) && string(x.Field(returnLogprob)) != "false"
@@ -25,7 +25,7 @@ func (SGLang) Merges(x *Handoff) bool {
 // server's lists of the prompt are put before the decode server's (SMG does the same, in each event of a stream). A
 // completion with echo has them in its choices' logprobs instead: there the prefill server's are used without the token
 // it generated.
-func (SGLang) Merge(x *Handoff, reply, body []byte, event int) []byte {
+func (SGLang) Merge(x *Request, reply, body []byte, event int) []byte {
 	replies := objectsOf(reply)
 	if len(replies) == 0 {
 		return body

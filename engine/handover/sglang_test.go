@@ -16,7 +16,7 @@ import (
 )
 
 // pairOf is a handoff of a client's body between two endpoints.
-func pairOf(t testing.TB, api, body string, answers int) *handover.Handoff {
+func pairOf(t testing.TB, api, body string, answers int) *handover.Request {
 	t.Helper()
 	var v map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(body), &v); err != nil {
@@ -139,7 +139,7 @@ func TestSGLangRooms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, ranks := rapid.IntRange(1, 40).Draw(t, "n"), rapid.IntRange(1, 64).Draw(t, "ranks")
 		rank := rapid.IntRange(0, ranks-1).Draw(t, "rank")
-		x := &handover.Handoff{
+		x := &handover.Request{
 			API: answer.APIChat, Answers: n, Random: rapid.OneOf(rapid.Uint64(), rapid.SampledFrom([]uint64{
 				0, math.MaxUint64, 1 << 63,
 			})).Draw(t, "number"), Field: func(string) []byte { return nil },

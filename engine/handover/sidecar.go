@@ -23,7 +23,7 @@ func (Sidecar) Name() string { return "llmd_sidecar" }
 func (Sidecar) Order() Order { return ByDecoder }
 
 // Fits implements Connector: the sidecar handles these APIs and passes others to its engine.
-func (Sidecar) Fits(x *Handoff) error {
+func (Sidecar) Fits(x *Request) error {
 	switch x.API {
 	case answer.APIChat, answer.APICompletions, answer.APIResponses, answer.APIMessages:
 		return nil
@@ -32,13 +32,13 @@ func (Sidecar) Fits(x *Handoff) error {
 }
 
 // Prefill implements Connector. It is not sent.
-func (Sidecar) Prefill(*Handoff) (Message, error) { return Message{}, nil }
+func (Sidecar) Prefill(*Request) (Message, error) { return Message{}, nil }
 
 // Reply implements Connector. There is none.
-func (Sidecar) Reply(*Handoff, []byte) (Handed, error) { return Handed{Honest: true}, nil }
+func (Sidecar) Reply(*Request, []byte) (Handed, error) { return Handed{Honest: true}, nil }
 
 // Decode implements Connector: the client's own request, and the prefiller's address.
-func (Sidecar) Decode(x *Handoff, _ *Handed) (Message, error) {
+func (Sidecar) Decode(x *Request, _ *Handed) (Message, error) {
 	scheme, rest, _ := strings.Cut(x.Prefiller.URL, "://")
 	address, _, _ := strings.Cut(rest, "/")
 	if address == "" || scheme != "http" && scheme != "https" {

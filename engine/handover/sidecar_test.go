@@ -14,7 +14,7 @@ func TestSidecarIsTold(t *testing.T) {
 		"http://[fd00::1]":        "[fd00::1]:80",
 		"http://[fd00::1]:8000/v": "[fd00::1]:8000", "unix:///run/e.sock": "", "http://": "",
 	} {
-		m, err := handover.Sidecar{}.Decode(&handover.Handoff{Prefiller: fleet.Endpoint{Name: "p", URL: url}}, nil)
+		m, err := handover.Sidecar{}.Decode(&handover.Request{Prefiller: fleet.Endpoint{Name: "p", URL: url}}, nil)
 		got := ""
 		if len(m.Header) == 1 {
 			got = m.Header[0].Value

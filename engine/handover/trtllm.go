@@ -74,7 +74,7 @@ func (t TRTLLM) Order() Order {
 
 // Fits implements Connector: chats and completions with one prompt and one answer. A list with one prompt is one
 // prompt.
-func (TRTLLM) Fits(x *Handoff) error {
+func (TRTLLM) Fits(x *Request) error {
 	if x.API != answer.APIChat && x.API != answer.APICompletions {
 		return fmt.Errorf("the connector trtllm knows no API %q", x.API)
 	}
@@ -90,7 +90,7 @@ func (TRTLLM) Fits(x *Handoff) error {
 }
 
 // Prefill implements Connector. max_tokens is unchanged: "context_only" limits the answer.
-func (t TRTLLM) Prefill(x *Handoff) (Message, error) {
+func (t TRTLLM) Prefill(x *Request) (Message, error) {
 	style := styleContext
 	if t.GenerationFirst {
 		style = styleGenerate
@@ -110,7 +110,7 @@ func (t TRTLLM) Prefill(x *Handoff) (Message, error) {
 }
 
 // correlation sends both workers the conversation id in aiperf's header, unless the client does.
-func correlation(x *Handoff) []Header {
+func correlation(x *Request) []Header {
 	if x.Session == "" {
 		return nil
 	}
@@ -118,7 +118,7 @@ func correlation(x *Handoff) []Header {
 }
 
 // Reply implements Connector.
-func (t TRTLLM) Reply(x *Handoff, body []byte) (Handed, error) {
+func (t TRTLLM) Reply(x *Request, body []byte) (Handed, error) {
 	var h Handed
 	values, ok := rawjson.Members(body, "choices", "usage", promptTokenIDs, promptTokenIDsB64)
 	if !ok {
@@ -193,7 +193,7 @@ func generationParams(params, usage, finish []byte) ([]byte, error) {
 
 // promptIDs is the prompt as the generation worker is told it: token ids, so that it needs no tokenizer and reads the
 // very prompt that was computed.
-func (t TRTLLM) promptIDs(x *Handoff, ids, encoded []byte) ([]Member, error) {
+func (t TRTLLM) promptIDs(x *Request, ids, encoded []byte) ([]Member, error) {
 	var set []Member
 	switch {
 	case x.API == answer.APIChat && isBase64(encoded):
@@ -227,7 +227,7 @@ func (t TRTLLM) promptIDs(x *Handoff, ids, encoded []byte) ([]Member, error) {
 }
 
 // Decode implements Connector.
-func (t TRTLLM) Decode(x *Handoff, h *Handed) (Message, error) {
+func (t TRTLLM) Decode(x *Request, h *Handed) (Message, error) {
 	var params []byte
 	set := make([]Member, 0, 4)
 	switch {

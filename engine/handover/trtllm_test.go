@@ -59,7 +59,7 @@ func exactly(t *testing.T, what string, want []byte, got map[string]json.RawMess
 // documentedID is the documented id, made from this number.
 const documentedID = 1234567890123456789
 
-func trtHandoff(t testing.TB, api string, body []byte) *handover.Handoff {
+func trtHandoff(t testing.TB, api string, body []byte) *handover.Request {
 	x := handoffOf(api, membersIn(t, body))
 	x.Number = documentedID - 1<<40
 	return x

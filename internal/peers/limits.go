@@ -12,10 +12,10 @@ import (
 type Limits interface {
 	Share(changed func()) // changed is called when Tell has something new
 	Tell(now time.Time, all bool, tell func(by uint64, use fleet.TenantUse))
-	Told(now time.Time, router uint64, gone bool, use fleet.TenantUse)
+	SetUse(now time.Time, router uint64, gone bool, use fleet.TenantUse)
 	Forget(router uint64)
 	Gone(router uint64)
-	Heard(now time.Time, heard, whole int)
+	SetRouters(now time.Time, heard, whole int)
 }
 
 const (
@@ -51,7 +51,7 @@ func (g *Group) count(now time.Time) {
 	}
 	missed := a.told[0] < a.told[1]
 	a.told = is
-	g.cfg.Limits.Heard(now, is[0], is[1])
+	g.cfg.Limits.SetRouters(now, is[0], is[1])
 	switch {
 	case a.misses() && !missed:
 		g.cfg.Log.Warn("routers are missing: tenants have a part of their limits", "heard", a.heard, "of", a.whole)
@@ -89,9 +89,9 @@ func (g *Group) used(m *member, x *message) {
 	switch {
 	case g.cfg.Limits == nil:
 	case x.user == 0:
-		g.cfg.Limits.Told(time.Now(), m.id, false, x.use)
+		g.cfg.Limits.SetUse(time.Now(), m.id, false, x.use)
 	case x.user != g.self.Incarnation && g.members[x.user] == nil:
-		g.cfg.Limits.Told(time.Now(), x.user, true, x.use)
+		g.cfg.Limits.SetUse(time.Now(), x.user, true, x.use)
 	}
 }
 

@@ -85,7 +85,7 @@ func (a *attempt) end() {
 		a.fin = route.Finished{Lease: a.d.Lease, Outcome: fleet.Abandoned} // what came says nothing of this endpoint
 	}
 	// an endpoint that is mute for a model is well for others
-	a.fin.Excused = c.alike(a.fin.Outcome) || a.gaveUp || errors.Is(a.watch.Cause(), timeouts.ErrMute)
+	a.fin.Excused = c.failedElsewhereToo(a.fin.Outcome) || a.gaveUp || errors.Is(a.watch.Cause(), timeouts.ErrMute)
 	if a.Unsalted() {
 		c.served.Unsalted = a.d.Endpoint.Name
 	}

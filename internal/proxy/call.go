@@ -62,7 +62,7 @@ type call struct {
 	final       bool             // its client says that its session ends with it
 	cut         bool             // its body came in part: its client has left
 	lingers     bool             // it was answered before a long body was read
-	told        time.Time        // when the client was told something last, or asked
+	wroteAt     time.Time        // when something was last written to the client, or it asked
 	wait        time.Duration    // longest wait in the router's queue; 0 for no limit of its own
 	shortened   bool             // by the request itself
 	deadline    time.Time        // when its answer must begin; zero for none
@@ -95,7 +95,7 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	s.ID, s.API, s.Method, s.Path, s.Agent = id, c.API.String(), r.Method, r.URL.Path, r.UserAgent()
 	s.Client, s.Peer, s.BytesIn = c.From.Client, c.From.Peer, max(r.ContentLength, 0)
 	s.Started = time.Now()
-	c.told = s.Started
+	c.wroteAt = s.Started
 	w.Header()["X-Request-Id"] = []string{id}
 	return c
 }
@@ -424,13 +424,13 @@ func (c *call) tellContent() {
 	if at := c.Prompt.Field("prompt_token_ids"); c.API == prompt.Chat && c.Prompt.TokenIDs > 0 && at.Len() > 0 {
 		c.content.ReadIDs(c.p.parser, c.Body.Bytes[at.Start:at.End])
 	}
-	told := c.content.ForRouter(c.API)
+	content := c.content.ForRouter(c.API)
 	if !c.wantsContent() {
-		c.Request.ShadowContent = told
+		c.Request.ShadowContent = content
 		return
 	}
-	c.Request.Content = told
-	if told != nil && !c.p.cfg.Tenants.Salts(c.Request.Tenant) {
+	c.Request.Content = content
+	if content != nil && !c.p.cfg.Tenants.Salts(c.Request.Tenant) {
 		c.Request.Tokens = c.content.Tokens()
 	}
 }
@@ -585,9 +585,9 @@ func responsePath(path string) string {
 	return id
 }
 
-// alike reports whether an earlier attempt of the call failed with the same outcome. If engines fail one after another,
-// the request may be at fault, and only the first engine is blamed.
-func (c *call) alike(o fleet.Outcome) bool {
+// failedElsewhereToo reports whether an earlier attempt of the call failed with the same outcome. If engines fail one
+// after another, the request may be at fault, and only the first engine is blamed.
+func (c *call) failedElsewhereToo(o fleet.Outcome) bool {
 	if o != fleet.EngineError && o != fleet.TimedOut {
 		return false
 	}

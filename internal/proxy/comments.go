@@ -25,7 +25,7 @@ func (c *call) awaitTurn(turn, over <-chan struct{}) bool {
 	var due *time.Timer
 	var dues <-chan time.Time
 	if every > 0 {
-		due = time.NewTimer(every - time.Since(c.told))
+		due = time.NewTimer(every - time.Since(c.wroteAt))
 		defer due.Stop()
 		dues = due.C
 	}
@@ -121,7 +121,7 @@ func (c *call) tell(body []byte) { c.write(fault.Event(c.shape(), body)) }
 // write sends bytes of the router's own within an answer. It returns false when the client is gone.
 func (c *call) write(own []byte) bool {
 	_, err := c.client.Send(own, true)
-	if c.told = time.Now(); err == nil {
+	if c.wroteAt = time.Now(); err == nil {
 		c.served.BytesOut += int64(len(own))
 	}
 	return err == nil

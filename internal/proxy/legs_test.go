@@ -35,7 +35,7 @@ type brittle struct {
 	once sync.Once
 }
 
-func (b *brittle) Reply(x *handover.Handoff, body []byte) (handover.Handed, error) {
+func (b *brittle) Reply(x *handover.Request, body []byte) (handover.Handed, error) {
 	b.once.Do(func() { panic("a reply that nobody thought of") })
 	return b.rooms.Reply(x, body)
 }

@@ -32,19 +32,19 @@ func (c *call) within(limit time.Duration) time.Duration {
 	return limit
 }
 
-// errorPatience is the longest silence within an error. An engine has its text when it sends its status.
-const errorPatience = 10 * time.Second
+// errorSilence is the longest silence within an error. An engine has its text when it sends its status.
+const errorSilence = 10 * time.Second
 
 // silence is the longest silence within the answer, once its head has come.
 func (a *attempt) silence() time.Duration {
 	idle := a.c.bounds.Load().Idle
 	if a.status >= http.StatusBadRequest {
-		return min(idle, errorPatience)
+		return min(idle, errorSilence)
 	}
 	return idle
 }
 
-// brief is a transport that bounds the wait for the text of an error by errorPatience. It does so for every reader of
+// brief is a transport that bounds the wait for the text of an error by errorSilence. It does so for every reader of
 // the answer.
 type brief struct{ http.RoundTripper }
 
@@ -52,7 +52,7 @@ type brief struct{ http.RoundTripper }
 func (b brief) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := b.RoundTripper.RoundTrip(r)
 	if w, ok := r.Context().(*timeouts.Watch); ok && err == nil && res.StatusCode >= http.StatusBadRequest {
-		w.Shorten(errorPatience)
+		w.Shorten(errorSilence)
 	}
 	return res, err
 }

@@ -27,20 +27,20 @@ func (o *origins) learn(origin string, answer http.Header) {
 	if origin == "" {
 		return
 	}
-	told := answer.Get(allowOrigin)
-	if told == "" && answer.Get("Vary") == "" {
+	allows := answer.Get(allowOrigin)
+	if allows == "" && answer.Get("Vary") == "" {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
-	case told == "":
+	case allows == "":
 		delete(o.allowed, origin)
-	case told == "*" || told == origin:
+	case allows == "*" || allows == origin:
 		if o.allowed == nil || len(o.allowed) >= mostOrigins {
 			o.allowed = map[string]struct{}{}
 		}
-		o.allowed[told] = struct{}{}
+		o.allowed[allows] = struct{}{}
 	}
 }
 
@@ -115,25 +115,25 @@ func bare(r *http.Request) *http.Request {
 
 const (
 	longestName = 253 // of a host in DNS
-	mostNames   = 64  // that are told, so that nobody fills the log
+	mostNames   = 64  // that are logged, so that nobody fills the log
 )
 
-// names remembers which names the log has told.
+// names remembers which names have been logged.
 type names struct {
-	mu   sync.Mutex
-	told map[string]struct{}
+	mu     sync.Mutex
+	logged map[string]struct{}
 }
 
-// first reports whether a name is to be told.
+// first reports whether a name is to be logged.
 func (n *names) first(name string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if _, told := n.told[name]; told || len(n.told) >= mostNames {
+	if _, known := n.logged[name]; known || len(n.logged) >= mostNames {
 		return false
 	}
-	if n.told == nil {
-		n.told = map[string]struct{}{}
+	if n.logged == nil {
+		n.logged = map[string]struct{}{}
 	}
-	n.told[name] = struct{}{}
+	n.logged[name] = struct{}{}
 	return true
 }

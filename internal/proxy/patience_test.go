@@ -44,7 +44,7 @@ func says(body string) (*http.Response, error) {
 // pushes is a protocol whose prefillers are said to tell the router something.
 type pushes struct{ handover.Nixl }
 
-func (p pushes) Prefill(x *handover.Handoff) (handover.Message, error) {
+func (p pushes) Prefill(x *handover.Request) (handover.Message, error) {
 	m, err := p.Nixl.Prefill(x)
 	m.Await = handover.Await{ID: "id", Count: 1}
 	return m, err

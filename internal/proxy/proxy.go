@@ -157,12 +157,12 @@ func (p *Proxy) Open() int { return p.flights.len() }
 
 // Run enforces the time limits until ctx ends.
 func (p *Proxy) Run(ctx context.Context) {
-	told := make(chan struct{})
+	closed := make(chan struct{})
 	go func() {
-		defer close(told)
+		defer close(closed)
 		p.sender.TellClosed(ctx, p.closings)
 	}()
-	defer func() { <-told }()
+	defer func() { <-closed }()
 	tick := min(p.bounds.tick, p.cfg.ReadBody) / 8
 	t := time.NewTicker(min(max(tick, 5*time.Millisecond), 250*time.Millisecond))
 	defer t.Stop()

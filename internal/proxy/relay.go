@@ -173,19 +173,19 @@ func streams(media string) bool {
 func (r *relay) read(buf []byte) (int, error) {
 	if n := r.res.ContentLength; !r.pieces && n > 0 && n <= relayBytes && r.c.R.Method != http.MethodHead &&
 		!r.c.sent.Load() {
-		return io.ReadFull(begun{r}, buf[:n])
+		return io.ReadFull(wholeAnswer{r}, buf[:n])
 	}
 	return r.res.Body.Read(buf)
 }
 
-// begun is an answer that is read whole. What is limited from its first bytes on is the silence.
-type begun struct{ *relay }
+// wholeAnswer is an answer that is read whole. What is limited from its first bytes on is the silence.
+type wholeAnswer struct{ *relay }
 
 // Read implements io.Reader.
-func (b begun) Read(p []byte) (int, error) {
+func (b wholeAnswer) Read(p []byte) (int, error) {
 	n, err := b.res.Body.Read(p)
 	if n > 0 {
-		b.watch.Wait(b.c.within(b.patience()))
+		b.watch.Wait(b.c.within(b.longestSilence()))
 		b.watch.FirstData()
 	}
 	return n, err
@@ -380,7 +380,7 @@ func (r *relay) alive() {
 	case r.fin.Outcome == fleet.OK && streams && !r.scanner.Data():
 		r.watch.Extend(r.c.within(r.c.bounds.Load().Idle))
 	default:
-		r.watch.Wait(r.c.within(r.patience()))
+		r.watch.Wait(r.c.within(r.longestSilence()))
 	}
 	r.watch.FirstData()
 	r.answers()
@@ -389,10 +389,10 @@ func (r *relay) alive() {
 // afterEnd is how long a stream whose end mark has come may stay open.
 const afterEnd = 5 * time.Second
 
-// patience is the longest silence from here on. Some servers, and proxies before them, keep a stream open when it is
-// over: it ends for the client and in the books all the same. llama.cpp's own API has a mark for each of several
+// longestSilence is the longest silence from here on. Some servers, and proxies before them, keep a stream open when it
+// is over: it ends for the client and in the books all the same. llama.cpp's own API has a mark for each of several
 // prompts.
-func (r *relay) patience() time.Duration {
+func (r *relay) longestSilence() time.Duration {
 	idle := r.silence()
 	if (r.events || r.lines) && r.fin.Outcome == fleet.OK && r.scanner.Done() && !r.scanner.Native() {
 		return min(idle, afterEnd)
@@ -515,7 +515,7 @@ func (r *relay) finish() (next *route.Plan) {
 		r.count()
 	}
 	if c.Transport != nil && r.fin.Outcome == fleet.OK {
-		if u, told := c.Transport.Usage(); told {
+		if u, known := c.Transport.Usage(); known {
 			r.fin.Usage = u
 		}
 	}

@@ -26,7 +26,7 @@ import (
 type split struct {
 	c    *call
 	conn handover.Connector
-	x    handover.Handoff
+	x    handover.Request
 	plan route.Plan
 
 	prefill route.Finished // how the prefill leg's lease will end; its Lease is 0 when none is open
@@ -69,7 +69,7 @@ func (c *call) splits() bool {
 	if content, _ := c.promptBeside(); content != nil {
 		return false // the prefill leg would have no prompt to compute
 	}
-	x := c.p.sender.Handoff(&c.Incoming)
+	x := c.p.sender.HandoverRequest(&c.Incoming)
 	if conn := c.p.cfg.Connector; conn != nil {
 		return conn.Fits(&x) == nil
 	}
@@ -86,7 +86,7 @@ func (c *call) splits() bool {
 func (c *call) serveSplit(plan *route.Plan) (next *route.Plan) {
 	s := c.split
 	if s == nil {
-		s = &split{c: c, x: c.p.sender.Handoff(&c.Incoming)}
+		s = &split{c: c, x: c.p.sender.HandoverRequest(&c.Incoming)}
 		c.split = s
 	}
 	s.plan, s.waiting = *plan, plan.Lease
@@ -283,7 +283,7 @@ func (s *split) endPrefill() {
 	if s.ready {
 		s.prefill.Outcome = fleet.OK
 	}
-	s.prefill.Excused = s.c.alike(s.prefill.Outcome)
+	s.prefill.Excused = s.c.failedElsewhereToo(s.prefill.Outcome)
 	s.c.p.fleet.Observe(s.prefill)
 	if s.prefill = (route.Finished{}); s.unreached {
 		s.unreached = false

@@ -28,9 +28,9 @@ func (greedy) set() handover.Message {
 	return m
 }
 
-func (g greedy) Prefill(*handover.Handoff) (handover.Message, error) { return g.set(), nil }
+func (g greedy) Prefill(*handover.Request) (handover.Message, error) { return g.set(), nil }
 
-func (g greedy) Decode(*handover.Handoff, *handover.Handed) (handover.Message, error) {
+func (g greedy) Decode(*handover.Request, *handover.Handed) (handover.Message, error) {
 	return g.set(), nil
 }
 

@@ -173,21 +173,21 @@ type breaks struct {
 	at string
 }
 
-func (b breaks) Prefill(x *handover.Handoff) (handover.Message, error) {
+func (b breaks) Prefill(x *handover.Request) (handover.Message, error) {
 	if b.at == "prefill" {
 		panic("prefill")
 	}
 	return b.Nixl.Prefill(x)
 }
 
-func (b breaks) Reply(x *handover.Handoff, body []byte) (handover.Handed, error) {
+func (b breaks) Reply(x *handover.Request, body []byte) (handover.Handed, error) {
 	if b.at == "reply" {
 		panic("reply")
 	}
 	return b.Nixl.Reply(x, body)
 }
 
-func (b breaks) Decode(x *handover.Handoff, h *handover.Handed) (handover.Message, error) {
+func (b breaks) Decode(x *handover.Request, h *handover.Handed) (handover.Message, error) {
 	if b.at == "decode" {
 		panic("decode")
 	}

@@ -4,7 +4,7 @@ import "github.com/warmpath/warmpath/engine/handover"
 
 // inquire asks the prefiller for the facts that the protocol needs.
 func (s *split) inquire() {
-	s.x.Told = nil
+	s.x.InquiryAnswer = nil
 	conn, ok := s.conn.(handover.Inquirer)
 	if !ok {
 		return
@@ -12,7 +12,7 @@ func (s *split) inquire() {
 	if address := conn.Inquiry(&s.x); address != "" {
 		ctx, done := s.c.patient()
 		defer done()
-		s.x.Told = s.c.p.inquiries.Ask(ctx, s.c.p.transport, address)
+		s.x.InquiryAnswer = s.c.p.inquiries.Ask(ctx, s.c.p.transport, address)
 	}
 }
 

@@ -34,22 +34,22 @@ type rooms struct {
 
 func (*rooms) Name() string                 { return "rooms" }
 func (*rooms) Order() handover.Order        { return handover.Together }
-func (*rooms) Fits(*handover.Handoff) error { return nil }
+func (*rooms) Fits(*handover.Request) error { return nil }
 func (*rooms) Keeps(bool) bool              { return false }
 
-func room(x *handover.Handoff) []handover.Member {
+func room(x *handover.Request) []handover.Member {
 	return []handover.Member{{Name: "bootstrap_room", JSON: strconv.AppendUint(nil, x.Number, 10)}}
 }
 
-func (*rooms) Prefill(x *handover.Handoff) (handover.Message, error) {
+func (*rooms) Prefill(x *handover.Request) (handover.Message, error) {
 	return handover.Message{Set: append(room(x), handover.Member{Name: "stream", JSON: []byte("false")})}, nil
 }
 
-func (*rooms) Decode(x *handover.Handoff, _ *handover.Handed) (handover.Message, error) {
+func (*rooms) Decode(x *handover.Request, _ *handover.Handed) (handover.Message, error) {
 	return handover.Message{Set: room(x)}, nil
 }
 
-func (*rooms) Reply(x *handover.Handoff, body []byte) (h handover.Handed, err error) {
+func (*rooms) Reply(x *handover.Request, body []byte) (h handover.Handed, err error) {
 	h.Usage, h.Known = answer.ParseUsage(x.API, body)
 	return h, nil
 }

@@ -22,7 +22,7 @@ import (
 // ends is a protocol whose prefiller finds that its first token was the last.
 type ends struct{ handover.Nixl }
 
-func (ends) Reply(x *handover.Handoff, body []byte) (h handover.Handed, err error) {
+func (ends) Reply(x *handover.Request, body []byte) (h handover.Handed, err error) {
 	h.Usage, h.Known = answer.ParseUsage(x.API, body)
 	h.Whole, h.Answer = true, body
 	return h, nil

@@ -180,8 +180,8 @@ func (b *timedBody) Read(p []byte) (int, error) {
 		b.ended = true
 	}
 	if err != nil && err != io.EOF { //nolint:errorlint // a Reader returns the value itself
-		if told := b.conclude(err); told != nil {
-			b.c.served.Error = fault.Of(told).Code
+		if failed := b.conclude(err); failed != nil {
+			b.c.served.Error = fault.Of(failed).Code
 		}
 	}
 	return n, err

@@ -55,7 +55,7 @@ type leastTTFT struct {
 	pick.Plain
 	cfg        Config
 	firstTurns slot.Table[firstTurnCount]
-	picks      uint64 // first turns placed
+	turns      uint64 // first turns placed
 
 	endpoints int // that could have taken a first turn of late
 
@@ -69,7 +69,7 @@ type leastTTFT struct {
 // over the number of endpoints.
 type firstTurnCount struct {
 	count float64
-	seen  uint64 // value of picks when it was last a candidate
+	seen  uint64 // value of turns when it was last a candidate
 }
 
 const (
@@ -191,9 +191,9 @@ func (p *leastTTFT) placed(v *pick.View, _ *fleet.Request, choice pick.Choice) {
 		for i := range v.Candidates {
 			c := &v.Candidates[i]
 			count := p.countOf(v, c, fastest, mean)
-			*p.firstTurns.At(c.Slot, c.Key) = firstTurnCount{count: count, seen: p.picks + 1}
+			*p.firstTurns.At(c.Slot, c.Key) = firstTurnCount{count: count, seen: p.turns + 1}
 		}
-		p.picks++
+		p.turns++
 	}
 	if choice.Reason != reasons.Home {
 		p.countPlaced(v, choice.Index)
@@ -249,7 +249,7 @@ func (p *leastTTFT) present(v *pick.View, g *firstTurnCount) bool {
 
 // seenLately reports whether an endpoint was a candidate among the latest first turns, with so many endpoints.
 func (p *leastTTFT) seenLately(g *firstTurnCount, endpoints int) bool {
-	return g.seen > 0 && p.picks-g.seen <= uint64(rarely*endpoints)
+	return g.seen > 0 && p.turns-g.seen <= uint64(rarely*endpoints)
 }
 
 // slower is how many times as slow an endpoint is as the fastest one, at most fit.Bound times: a

@@ -34,7 +34,7 @@ type Transport interface {
 	// Prompt is the prompt where the body does not have it: its hashes, and its tokens. nil where the body does.
 	Prompt() (*fleet.Content, int)
 	// Usage is what the answer has used, where its body does not pass the router and the transport is told.
-	Usage() (u fleet.Usage, told bool)
+	Usage() (u fleet.Usage, known bool)
 	// Timed says that the transport ends the request when its time is up, so that the limits on engines' silence mean
 	// nothing.
 	Timed() bool

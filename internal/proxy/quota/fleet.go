@@ -163,12 +163,12 @@ func (t *Table) Tell(now time.Time, all bool, tell func(by uint64, use fleet.Ten
 	}
 }
 
-// Told takes in what a tenant uses at another router. gone says that a third one tells it: it counts where that router
-// is not known.
-func (t *Table) Told(now time.Time, router uint64, gone bool, use fleet.TenantUse) {
+// SetUse takes in what a tenant uses at another router. gone says that a third one tells it: it counts where that
+// router is not known.
+func (t *Table) SetUse(now time.Time, router uint64, gone bool, use fleet.TenantUse) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a := t.told(now, &use)
+	a := t.accountOf(now, &use)
 	if a == nil {
 		return
 	}
@@ -186,8 +186,8 @@ func (t *Table) Told(now time.Time, router uint64, gone bool, use fleet.TenantUs
 	a.add()
 }
 
-// told is the account that another router tells of; nil for none.
-func (t *Table) told(now time.Time, use *fleet.TenantUse) *account {
+// accountOf is the account that another router tells of; nil for none.
+func (t *Table) accountOf(now time.Time, use *fleet.TenantUse) *account {
 	if !t.cfg.Tenant || use.Tenant == otherTenants {
 		return nil
 	}
@@ -230,8 +230,8 @@ func (t *Table) eachOther(router uint64, do func(o *other)) {
 	}
 }
 
-// Heard says how many routers hear each other, this one among them, and how many there should be.
-func (t *Table) Heard(now time.Time, heard, whole int) {
+// SetRouters says how many routers hear each other, this one among them, and how many there should be.
+func (t *Table) SetRouters(now time.Time, heard, whole int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.fleet.heard, t.fleet.whole = heard, whole

@@ -106,7 +106,7 @@ func (s *simulated) meet() {
 				}
 			})
 		}
-		r.Heard(s.now, heard, max(heard, s.whole()))
+		r.SetRouters(s.now, heard, max(heard, s.whole()))
 	}
 }
 
@@ -122,7 +122,7 @@ func (s *simulated) play(d time.Duration, perSecond []float64, tokens int64, tak
 			case l.forget:
 				l.to.Forget(l.from.id)
 			default:
-				l.to.Told(s.now, max(l.by, map[bool]uint64{true: l.from.id}[l.by == 0]), l.by != 0, l.use)
+				l.to.SetUse(s.now, max(l.by, map[bool]uint64{true: l.from.id}[l.by == 0]), l.by != 0, l.use)
 			}
 		}
 		s.mail = keep
@@ -355,7 +355,7 @@ func TestFleetTold(t *testing.T) {
 					tokens:   float64(rapid.IntRange(0, 9000).Draw(t, "tokens")),
 				}
 				for range rapid.IntRange(1, 2).Draw(t, "times") {
-					x.Told(now, r, false, fleet.TenantUse{
+					x.SetUse(now, r, false, fleet.TenantUse{
 						Tenant: hashOf("a"), Open: o.open, Requests: o.requests, Tokens: o.tokens,
 					})
 				}
@@ -420,10 +420,10 @@ func TestFleetTold(t *testing.T) {
 func TestFleetIsBounded(t *testing.T) {
 	x := New(start, Config{Tenant: true, Each: Limits{Requests: 5}})
 	for i := range uint64(2 * mostTenants) {
-		x.Told(start, 1, false, fleet.TenantUse{Tenant: i, Open: 1})
+		x.SetUse(start, 1, false, fleet.TenantUse{Tenant: i, Open: 1})
 	}
 	for i := range uint64(2 * mostOthers) {
-		x.Told(start, i, false, fleet.TenantUse{Tenant: 5, Open: 1})
+		x.SetUse(start, i, false, fleet.TenantUse{Tenant: 5, Open: 1})
 	}
 	if n := len(x.tenants); n > mostTenants+1 {
 		t.Errorf("%d accounts", n)
@@ -436,7 +436,7 @@ func TestFleetIsBounded(t *testing.T) {
 	}
 	for _, c := range []Config{{}, {Tenant: true}, {All: Limits{Requests: 1}}} {
 		x := New(start, c)
-		x.Told(start, 1, false, fleet.TenantUse{Tenant: 5, Open: 1})
+		x.SetUse(start, 1, false, fleet.TenantUse{Tenant: 5, Open: 1})
 		if len(x.tenants) != 0 {
 			t.Errorf("an account without limits: %+v", c)
 		}

@@ -31,7 +31,7 @@ func (a *Outgoing) Send() (*http.Response, error) {
 	for err == nil && a.refusesID(res) {
 		res.Body.Close()
 		a.Withdraw()
-		a.refusedID = a.told
+		a.refusedID = a.sentForm
 		if res, err = a.sendRanked(); err == nil && res.StatusCode < http.StatusBadRequest {
 			a.noteRefusal()
 		}
@@ -44,9 +44,9 @@ func (a *Outgoing) refusesID(res *http.Response) bool {
 	switch {
 	case a.d.Endpoint.IDForm != fleet.IDAuto:
 		return false
-	case a.told == fleet.IDParams:
+	case a.sentForm == fleet.IDParams:
 		return refuses(res, conversationParams)
-	case a.told == fleet.IDDisagg:
+	case a.sentForm == fleet.IDDisagg:
 		return refuses(res, conversationID)
 	}
 	return false
@@ -102,7 +102,7 @@ func (a *Outgoing) tellConversation(edits []prompt.Edit) []prompt.Edit {
 	if c.Body == nil || c.Prompt.InsertAt == 0 || c.API != prompt.Chat && c.API != prompt.Completions {
 		return edits
 	}
-	a.told = fleet.IDUnknown
+	a.sentForm = fleet.IDUnknown
 	params := c.Prompt.Field(disaggregatedParams)
 	if params.Len() > 0 && a.d.Leg == fleet.LegUnsplit && carriesIDOnly(c.Body.Bytes[params.Start:params.End]) {
 		edits = replace(edits, c.Prompt.SetField(disaggregatedParams, []byte("null")))
@@ -123,9 +123,9 @@ func (a *Outgoing) tellConversation(edits []prompt.Edit) []prompt.Edit {
 	case at.Len() == 0 || string(c.Body.Bytes[at.Start:at.End]) == "null":
 		value := jsonscan.AppendString([]byte(`{"`+conversationID+`":`), a.d.Session)
 		edits = append(edits, c.Prompt.SetField(conversationParams, append(value, '}')))
-		a.told = form
+		a.sentForm = form
 	default:
-		a.told = form
+		a.sentForm = form
 	}
 	return edits
 }
@@ -160,13 +160,13 @@ func (a *Outgoing) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
 			continue
 		}
 		if out, ok := with(edits[i].With, head); ok {
-			edits[i].With, a.told = out, fleet.IDDisagg
+			edits[i].With, a.sentForm = out, fleet.IDDisagg
 		}
 		return edits
 	}
 	if at.Len() > 0 {
 		if out, ok := with(c.Body.Bytes[at.Start:at.End], 0); ok {
-			a.told = fleet.IDDisagg
+			a.sentForm = fleet.IDDisagg
 			return append(edits, c.Prompt.SetField(disaggregatedParams, out))
 		}
 	}

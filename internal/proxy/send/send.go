@@ -80,7 +80,7 @@ type Outgoing struct {
 	asked   bool // the engine is asked for usage and the client did not ask
 	refused bool // the engine has rejected being asked
 
-	told      fleet.IDForm // the form of the conversation id sent; IDUnknown for none
+	sentForm  fleet.IDForm // the form of the conversation id sent; IDUnknown for none
 	refusedID fleet.IDForm // the form that the engine has rejected for this request; IDUnknown for none
 }
 
@@ -151,9 +151,9 @@ func (s *Sender) Connector(k fleet.Kind) handover.Connector {
 	return conn
 }
 
-// Handoff is what a connector needs to know of the request.
-func (s *Sender) Handoff(c *Incoming) handover.Handoff {
-	return handover.Handoff{
+// HandoverRequest is what a connector needs to know of the request.
+func (s *Sender) HandoverRequest(c *Incoming) handover.Request {
+	return handover.Request{
 		API: c.API.String(), ID: cmp.Or(c.EngineID, c.ID), Stream: c.Prompt.Stream, MaxTokens: c.Prompt.MaxTokens,
 		Answers: c.Prompt.N,
 		Field:   c.member, Names: func() []string { return rawjson.Names(c.Body.Bytes) }, Receiver: s.cfg.Receiver,

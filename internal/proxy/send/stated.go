@@ -22,7 +22,7 @@ func (a *Outgoing) noteStated(res *http.Response, err error) {
 	default:
 		return
 	}
-	if a.told != form || !refuses(res, member) {
+	if a.sentForm != form || !refuses(res, member) {
 		return
 	}
 	p, fresh := a.s, false

@@ -20,7 +20,7 @@ type Watch struct {
 	lease      fleet.Lease
 	deadline   atomic.Int64 // instant at which the attempt is given up; 0 for never
 	moved      atomic.Int64 // instant of the last sign of life, moved on by later waits for the client
-	told       atomic.Int64 // the same without what servers send by the clock: comments and pings
+	spoke      atomic.Int64 // the same without what servers send by the clock: comments and pings
 	hasData    atomic.Bool  // the answer's first data has arrived
 	queued     atomic.Bool  // at the router
 
@@ -46,7 +46,7 @@ func (w *Watch) At(endpoint string) bool { return w.endpoint == endpoint }
 func (w *Watch) Wait(limit time.Duration) {
 	now := instant.Now()
 	w.moved.Store(now)
-	w.told.Store(now)
+	w.spoke.Store(now)
 	w.deadline.Store(now + int64(limit))
 }
 
@@ -60,7 +60,7 @@ func (w *Watch) Queued() bool { return w.queued.Load() }
 func (w *Watch) Extend(limit time.Duration) {
 	now := instant.Now()
 	w.moved.Store(now)
-	w.told.Store(now)
+	w.spoke.Store(now)
 	w.deadline.Store(max(w.deadline.Load(), now+int64(limit)))
 }
 
@@ -78,7 +78,7 @@ func (w *Watch) Pause() (limit int64) { return w.deadline.Swap(0) }
 // Resume continues a paused limit with its remaining time.
 func (w *Watch) Resume(limit int64, paused time.Duration) {
 	w.moved.Add(int64(paused))
-	w.told.Add(int64(paused))
+	w.spoke.Add(int64(paused))
 	if limit != 0 {
 		w.deadline.Store(limit + int64(paused))
 	}
@@ -103,19 +103,19 @@ func (w *Watch) Sign(signs *route.StreamsAlive, held bool, now time.Time) {
 	if w == nil || !w.hasData.Load() && !held {
 		return
 	}
-	told := now
+	last := now
 	if !held {
-		told = instant.Time(w.told.Load())
+		last = instant.Time(w.spoke.Load())
 	}
-	if told.After(signs.At[w.endpoint]) {
-		signs.At[w.endpoint] = told
+	if last.After(signs.At[w.endpoint]) {
+		signs.At[w.endpoint] = last
 	}
-	signs.Since = append(signs.Since, route.Sign{Lease: w.lease, At: told})
+	signs.Since = append(signs.Since, route.Sign{Lease: w.lease, At: last})
 }
 
-// downPatience is how many times as long an engine may be silent within an answer that answers no probes, or says that
+// downSilence is how many times as long an engine may be silent within an answer that answers no probes, or says that
 // it is not well, as one that refuses connections: it may go on, as one that was stopped for a while.
-const downPatience = 12
+const downSilence = 12
 
 // Overdue is the reason to give up the attempt now; nil for none. refusing is how long a gone engine may be silent, and
 // sent means that the client has seen a part of the answer.
@@ -135,7 +135,7 @@ func (w *Watch) Overdue(now time.Time, gone *Unreachable, refusing time.Duration
 	case !errors.Is(why, ErrSilent) && !errors.Is(why, ErrMute) && at-w.moved.Load() < int64(refusing):
 	case errors.Is(why, ErrRefusing), w.moves && !sent && gone.others(w.pool, why):
 		return why
-	case errors.Is(why, ErrDown) && w.hasData.Load() && at-w.moved.Load() >= downPatience*int64(refusing):
+	case errors.Is(why, ErrDown) && w.hasData.Load() && at-w.moved.Load() >= downSilence*int64(refusing):
 		return ErrStalled
 	}
 	return nil

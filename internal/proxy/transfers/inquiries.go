@@ -11,8 +11,8 @@ import (
 
 // Inquiries caches prefillers' answers to a protocol's questions, so that requests seldom wait for them.
 type Inquiries struct {
-	mu   sync.Mutex
-	told map[string]inquiry // by address
+	mu      sync.Mutex
+	answers map[string]inquiry // by address
 }
 
 type inquiry struct {
@@ -32,7 +32,7 @@ const (
 func (q *Inquiries) Ask(ctx context.Context, transport http.RoundTripper, address string) []byte {
 	now := time.Now()
 	q.mu.Lock()
-	known, ok := q.told[address]
+	known, ok := q.answers[address]
 	q.mu.Unlock()
 	if age := now.Sub(known.at); ok && (age < inquiryFails || known.body != nil && age < inquiryLasts) {
 		return known.body
@@ -44,10 +44,10 @@ func (q *Inquiries) Ask(ctx context.Context, transport http.RoundTripper, addres
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.told == nil || len(q.told) >= mostInquiries {
-		q.told = map[string]inquiry{}
+	if q.answers == nil || len(q.answers) >= mostInquiries {
+		q.answers = map[string]inquiry{}
 	}
-	q.told[address] = inquiry{at: now, body: body}
+	q.answers[address] = inquiry{at: now, body: body}
 	return body
 }
 
@@ -55,7 +55,7 @@ func (q *Inquiries) Ask(ctx context.Context, transport http.RoundTripper, addres
 func (q *Inquiries) Forget(address string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.told, address)
+	delete(q.answers, address)
 }
 
 // fetch is the body of a successful GET; nil otherwise.

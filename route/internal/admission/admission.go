@@ -78,7 +78,7 @@ type Table struct {
 
 	elsewhere map[string]*peerQueues // what other routers hold, by pool
 	changed   []string               // pools whose own queues have changed, see Changed
-	told      []Queue
+	announced []Queue
 }
 
 // endpoint is what its members take.

@@ -86,12 +86,12 @@ func (t *Table) firstElsewhere(pool string, own precedence) bool {
 // Changed is what other routers are to hear: the queues that have changed since it was last called. They are valid
 // until the next call.
 func (t *Table) Changed() []Queue {
-	t.told = t.told[:0]
+	t.announced = t.announced[:0]
 	for _, pool := range t.changed {
-		t.told = append(t.told, t.queue(pool))
+		t.announced = append(t.announced, t.queue(pool))
 	}
 	t.changed = t.changed[:0]
-	return t.told
+	return t.announced
 }
 
 // Queues is the same of all pools with held turns.

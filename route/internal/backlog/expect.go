@@ -260,8 +260,9 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// WholesBefore counts an endpoint's unanswered jobs sent up to a moment whose answers are not streamed and not overdue.
-func (r Reader) WholesBefore(now time.Time, slot int, moment time.Time) (n int) {
+// NonStreamingBefore counts an endpoint's unanswered jobs sent up to a moment whose answers are not streamed and not
+// overdue.
+func (r Reader) NonStreamingBefore(now time.Time, slot int, moment time.Time) (n int) {
 	for j := range r.t.unanswered(slot) {
 		if !j.Stream && !j.Late(now) && !j.Sent.After(moment) {
 			n++

@@ -10,12 +10,12 @@ import (
 // coming are an endpoint's requests whose blocks are not computed yet.
 type coming struct {
 	leases []uint32 // as they were placed
-	alike  []alike  // their prompts; one without prompts is free
+	groups []group  // their prompts; one without prompts is free
 	blocks int      // what their prompts add to what was there
 }
 
-// alike are the prompts that come to one generation of a cache in one way.
-type alike struct {
+// group are the prompts that come to one generation of a cache in one way.
+type group struct {
 	epoch    uint32
 	transfer bool // they are computed elsewhere
 	prompts  ranking
@@ -46,10 +46,10 @@ func (c *coming) remove(leases *slot.Table[lease], n uint32) {
 }
 
 // of is the row for a lease's prompts.
-func (c *coming) of(l *lease) *alike {
+func (c *coming) of(l *lease) *group {
 	free, transfer := -1, l.leg == fleet.LegDecode
-	for i := range c.alike {
-		a := &c.alike[i]
+	for i := range c.groups {
+		a := &c.groups[i]
 		if a.epoch == l.epoch && a.transfer == transfer {
 			return a
 		}
@@ -58,10 +58,10 @@ func (c *coming) of(l *lease) *alike {
 		}
 	}
 	if free < 0 {
-		free = len(c.alike)
-		c.alike = append(c.alike, alike{})
+		free = len(c.groups)
+		c.groups = append(c.groups, group{})
 	}
-	a := &c.alike[free]
+	a := &c.groups[free]
 	a.epoch, a.transfer = l.epoch, transfer
 	return a
 }

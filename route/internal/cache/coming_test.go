@@ -26,7 +26,7 @@ func TestComing(t *testing.T) {
 	)
 	check := func(chain []uint64) {
 		got, want, beyond, added := map[kind]int{}, map[kind]int{}, map[kind]int{}, 0
-		for _, a := range c.alike {
+		for _, a := range c.groups {
 			k := kind{a.epoch, a.transfer}
 			if _, ok := got[k]; ok && len(a.prompts) > 0 {
 				t.Fatalf("%v has two rows", k)
@@ -85,8 +85,8 @@ func TestComing(t *testing.T) {
 		}
 		check(all[rng.IntN(len(all))])
 	}
-	if len(c.alike) > 60 {
-		t.Errorf("%d rows are kept for 40 generations, of which most are gone", len(c.alike))
+	if len(c.groups) > 60 {
+		t.Errorf("%d rows are kept for 40 generations, of which most are gone", len(c.groups))
 	}
 	for i := range uint32(100) { // the first names differ, the next are the same
 		odd := x.leases.Grow(int(1000 + i))
@@ -103,7 +103,7 @@ func TestComing(t *testing.T) {
 	for n := range placed {
 		c.remove(&x.leases, n)
 	}
-	if i := slices.IndexFunc(c.alike, func(a alike) bool { return len(a.prompts) > 0 }); i >= 0 || c.blocks != 0 {
+	if i := slices.IndexFunc(c.groups, func(a group) bool { return len(a.prompts) > 0 }); i >= 0 || c.blocks != 0 {
 		t.Errorf("nothing is to come: %+v", c)
 	}
 }

@@ -104,7 +104,7 @@ func (t *Table) takeBack(l *lease, e *endpoint) {
 	}
 	for _, chain := range l.prompts() {
 		backed := t.index.Confirmed(l.slot, chain)
-		for _, a := range e.coming.alike {
+		for _, a := range e.coming.groups {
 			if a.epoch == e.epoch {
 				backed = a.prompts.common(&t.leases, chain, backed)
 			}

@@ -209,7 +209,7 @@ func (r Reader) beingComputed(x *Text, p *Prompt, c *pick.Endpoint) int {
 // coming is beingComputed in blocks.
 func (r Reader) coming(x *Text, p *Prompt, c *pick.Endpoint) int {
 	e, most := r.t.endpoints.Get(c.Slot), 0
-	for _, a := range e.coming.alike {
+	for _, a := range e.coming.groups {
 		most = a.prompts.common(&r.t.leases, x.keys, most)
 	}
 	return e.unreported.common(p.Now, x.keys, most)
@@ -223,7 +223,7 @@ func (r Reader) present(x *Text, p *Prompt, c *pick.Endpoint, believed int) int 
 	if c.Load.TransferRequests == 0 || !isText(p.Request, p.Size.Tokens) || r.t.without.Has(ablation.PendingTransfers) {
 		return present
 	}
-	keys, coming := r.Names(x, p.Request, p.Size.Tokens, c.Model), r.t.endpoints.Get(c.Slot).coming.alike
+	keys, coming := r.Names(x, p.Request, p.Size.Tokens, c.Model), r.t.endpoints.Get(c.Slot).coming.groups
 	computed := r.t.index.Confirmed(c.Slot, keys)
 	for _, a := range coming {
 		if !a.transfer {

@@ -26,19 +26,19 @@ type Pool struct{ s *state }
 type state struct {
 	endpoints registry.Reader
 
-	name    string
-	rules   *Rules
-	policy  *pick.Installed // for whole requests and decode legs
-	prefill *pick.Installed // for prefill legs
-	splits  bool            // its members have roles, or need none: requests may be split
-	members []member
-	slots   []int32  // of the members
-	models  []string // names under which members serve its requests
-	roles   int      // members with a role
-	halves  int      // of these, decoders that take no whole requests
-	wholes  int      // members that take whole requests
-	uniform bool     // all members have one model name and one context, and no adapter
-	divides bool     // it is of an alias whose models divide its requests, see Alias.divides
+	name      string
+	rules     *Rules
+	policy    *pick.Installed // for whole requests and decode legs
+	prefill   *pick.Installed // for prefill legs
+	splits    bool            // its members have roles, or need none: requests may be split
+	members   []member
+	slots     []int32  // of the members
+	models    []string // names under which members serve its requests
+	roles     int      // members with a role
+	halves    int      // of these, decoders that take no whole requests
+	takeWhole int      // members that take whole requests
+	uniform   bool     // all members have one model name and one context, and no adapter
+	divides   bool     // it is of an alias whose models divide its requests, see Alias.divides
 
 	kept        bool   // stored in the table
 	prefillName string // namespace of conversations on the prefill side
@@ -101,7 +101,7 @@ func (p Pool) SplitsAlways() bool {
 }
 
 // ServesWhole reports whether some member takes whole requests.
-func (p Pool) ServesWhole() bool { return p.s.wholes > 0 }
+func (p Pool) ServesWhole() bool { return p.s.takeWhole > 0 }
 
 // Shortlists reports whether the policy for whole requests takes a shortlist.
 func (p Pool) Shortlists() bool { return p.s.policy.Needs.Shortlist }

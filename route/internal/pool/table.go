@@ -276,7 +276,7 @@ func (s *state) count(m *member, by int) {
 	case half:
 		s.halves += by
 	case m.role != prefills:
-		s.wholes += by
+		s.takeWhole += by
 	}
 }
 
@@ -290,7 +290,7 @@ func (s *state) place(e registry.Endpoint) (i int, ok bool) {
 
 // noteMembers notes the members' slots and roles, and whether they are alike.
 func (s *state) noteMembers() {
-	s.slots, s.roles, s.halves, s.wholes = s.slots[:0], 0, 0, 0
+	s.slots, s.roles, s.halves, s.takeWhole = s.slots[:0], 0, 0, 0
 	for i := range s.members {
 		s.count(&s.members[i], 1)
 		s.slots = append(s.slots, s.members[i].slot)

@@ -135,7 +135,8 @@ func TestMembersFollow(t *testing.T) {
 				compared := func(s *state) state {
 					return state{
 						name: s.name, members: s.members, slots: s.slots, roles: s.roles, halves: s.halves,
-						wholes: s.wholes, uniform: s.uniform, splits: s.splits, policy: s.policy, prefill: s.prefill,
+						takeWhole: s.takeWhole, uniform: s.uniform, splits: s.splits, policy: s.policy,
+						prefill: s.prefill,
 					}
 				}
 				got, want := compared(p.s), compared(&fresh)

@@ -19,10 +19,10 @@ import (
 // order fits whether an endpoint computes prompts one after another: decayed sums of least-squares lines through the
 // origin.
 type order struct {
-	alone fit.Ratio // prompts without company: ms over own tokens
-	first fit.Ratio // prompts with none in front; equal to alone where prompts are computed in order of arrival
+	solo  fit.Ratio // prompts without company: ms over own tokens
+	first fit.Ratio // prompts with none in front; equal to solo where prompts are computed in order of arrival
 
-	others      fit.Plane // prompts with company: ms over tokens in front and tokens soon after
+	company     fit.Plane // prompts with company: ms over tokens in front and tokens soon after
 	front, soon fit.Sum   // own tokens × tokens in front, and × tokens soon after
 }
 
@@ -35,16 +35,16 @@ func (a *order) learn(j *backlog.Job, own, fixed float64) {
 	if j.WaitedForPlace || j.Leg == fleet.LegDecode || y <= 0 || !j.SoonKnown {
 		return
 	}
-	others := j.TokensBefore + j.Soon
-	weight := bounded(own + others)
+	company := j.TokensBefore + j.Soon
+	weight := bounded(own + company)
 	if float64(fit.Bound*j.TokensBefore) <= own {
 		a.first.Add(1-fit.Usual, weight, own, y)
 	}
-	if float64(fit.Bound*others) <= own {
-		a.alone.Add(1-fit.Usual, weight, own, y)
+	if float64(fit.Bound*company) <= own {
+		a.solo.Add(1-fit.Usual, weight, own, y)
 		return
 	}
-	a.others.Add(1-fit.Usual, weight, j.TokensBefore, j.Soon, y)
+	a.company.Add(1-fit.Usual, weight, j.TokensBefore, j.Soon, y)
 	a.front.Add(1-fit.Usual, weight, float64(own*j.TokensBefore))
 	a.soon.Add(1-fit.Usual, weight, float64(own*j.Soon))
 }
@@ -53,14 +53,14 @@ func (a *order) learn(j *backlog.Job, own, fixed float64) {
 // own grows with its company. That takes the company of fit.Enough prompts; a ridge of fit.Slow of the sums is added,
 // since only one kind of company may occur.
 func (a *order) known() bool {
-	if a.first.XX == 0 || a.others.AA+a.others.BB < fit.Enough*priorTokens*priorTokens {
+	if a.first.XX == 0 || a.company.AA+a.company.BB < fit.Enough*priorTokens*priorTokens {
 		return false
 	}
 	each := a.first.Slope()
-	if a.alone.XX > 0 {
-		each = min(each, a.alone.Slope())
+	if a.solo.XX > 0 {
+		each = min(each, a.solo.Slope())
 	}
-	beyond := a.others // time beyond the prompts' own
+	beyond := a.company // time beyond the prompts' own
 	beyond.AY -= fit.Sum(each * float64(a.front))
 	beyond.BY -= fit.Sum(each * float64(a.soon))
 	little := fit.Sum(fit.Slow * (beyond.AA + beyond.BB))

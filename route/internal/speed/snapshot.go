@@ -53,7 +53,7 @@ func (r Reader) Export(now time.Time, slot int) Learnt {
 			Hold: float64(p.hold), PerStep: p.perStep, Far: float64(p.farWork), Prior: p.prior, Assumed: p.assumed,
 			Line: p.line,
 		},
-		Alone: o.alone, First: o.first, Others: o.others, Front: o.front, Soon: o.soon, Pace: e.decodePace.Line,
+		Alone: o.solo, First: o.first, Others: o.company, Front: o.front, Soon: o.soon, Pace: e.decodePace.Line,
 		Moves: tr.samples, MovesAge: age(now, tr.at), Shared: tr.export(),
 	}
 }
@@ -77,7 +77,7 @@ func (t *Table) Restore(now time.Time, slot int, l *Learnt, later time.Duration)
 	}
 	e.prefill.perAnswer, e.prefill.hold = fit.Mean(l.Prefill.PerAnswer), fit.Mean(l.Prefill.Hold)
 	e.prefill.farWork = fit.Mean(l.Prefill.Far)
-	e.order = order{alone: l.Alone, first: l.First, others: l.Others, front: l.Front, soon: l.Soon}
+	e.order = order{solo: l.Alone, first: l.First, company: l.Others, front: l.Front, soon: l.Soon}
 	e.decodePace = decodePace{l.Pace}
 	if l.Moves > 0 {
 		m := &l.Shared

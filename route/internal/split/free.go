@@ -27,20 +27,20 @@ type Free struct {
 	Prefiller [2]int
 	promptMs  [2]float64 // what the prompt costs there
 
-	wholes []float64 // what doing all of it costs, for each row
-	pairs  []float64 // the lower cost of the two pairs with it, for each row; -1 where there is none
+	wholeCosts []float64 // what doing all of it costs, for each row
+	pairCosts  []float64 // the lower cost of the two pairs with it, for each row; -1 where there is none
 }
 
 // Begin reckons what all of the request costs at each endpoint, and what its prompt alone costs.
 func (f *Free) Begin(prefill, whole *pick.View) {
-	*f = Free{prefill: prefill, Prefiller: [2]int{-1, -1}, wholes: f.wholes[:0], pairs: f.pairs[:0]}
+	*f = Free{prefill: prefill, Prefiller: [2]int{-1, -1}, wholeCosts: f.wholeCosts[:0], pairCosts: f.pairCosts[:0]}
 	s, t := cost.ForSplit(whole), pick.Terms{}
 	for i := range whole.Candidates {
 		cost.Estimate(whole, &whole.Candidates[i], &s, &t)
-		f.wholes = append(f.wholes, t.Cost())
-		f.pairs = append(f.pairs, -1)
+		f.wholeCosts = append(f.wholeCosts, t.Cost())
+		f.pairCosts = append(f.pairCosts, -1)
 	}
-	f.whole, f.wholeMs = cheapest(whole, f.wholes)
+	f.whole, f.wholeMs = cheapest(whole, f.wholeCosts)
 	cost.Estimate(whole, &whole.Candidates[f.whole], &s, &t)
 	f.ttftMs = t.TTFT()
 	s = cost.ForSplit(prefill)
@@ -75,15 +75,15 @@ func (f *Free) AddPairs(which int, decode *pick.View) {
 		}
 		cost.Estimate(decode, c, &s, &t)
 		sum := base + t.Cost() + max(0, ready+t.TTFT()-f.ttftMs)
-		if f.pairs[i] < 0 || sum < f.pairs[i] {
-			f.pairs[i] = sum
+		if f.pairCosts[i] < 0 || sum < f.pairCosts[i] {
+			f.pairCosts[i] = sum
 		}
 	}
 }
 
 // Choose says whether a pair costs less, and who answers: a row of decode if it does, else of whole.
 func (f *Free) Choose(decode *pick.View) (Why, Weighed, int) {
-	pair, pairMs := cheapest(decode, f.pairs)
+	pair, pairMs := cheapest(decode, f.pairCosts)
 	if pair < 0 {
 		return WholeSooner, Weighed{}, f.whole
 	}

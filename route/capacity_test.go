@@ -7,10 +7,10 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestKeptBeyond: a conversation found again although more was computed since than the reported capacity shows a larger
-// cache, and one not found although less was computed shows a smaller one. Nothing else does.
-func TestKeptBeyond(t *testing.T) {
-	const told, piece = 6400, 320 // tokens: the cache, and a piece of a prompt
+// TestCapacityIsLearnt: a conversation found again although more was computed since than the reported capacity shows a
+// larger cache, and one not found although less was computed shows a smaller one. Nothing else does.
+func TestCapacityIsLearnt(t *testing.T) {
+	const stated, piece = 6400, 320 // tokens: the cache, and a piece of a prompt
 	turn := func(x *reviewed, pieces []uint64, found int) route.Decision {
 		req := prompted("a", pieces...)
 		req.Session = "talk"
@@ -32,11 +32,11 @@ func TestKeptBeyond(t *testing.T) {
 		}
 		return p
 	}
-	holds := func(x *reviewed) float64 { return float64(x.r.Status(x.now)[0].CacheTokens) / told }
+	holds := func(x *reviewed) float64 { return float64(x.r.Status(x.now)[0].CacheTokens) / stated }
 	start := func() *reviewed {
 		x := newReviewed(t, nil, "a")
 		x.r.Observe(x.now, route.Probed{
-			Endpoint: "a", Report: fleet.Report{Healthy: true, CacheTokens: told, BlockTokens: 16},
+			Endpoint: "a", Report: fleet.Report{Healthy: true, CacheTokens: stated, BlockTokens: 16},
 		})
 		turn(x, long(10), 0)
 		return x

@@ -19,7 +19,7 @@ func TestLittleIsKnown(t *testing.T) {
 		tokens, rounds int
 		rate           float64       // of the last endpoint, in tokens/s; the others have 9,000
 		late           time.Duration // delay of its first answer
-		alike          bool
+		close          bool
 	}{
 		{24, 1, 9_000, 0, true},
 		{24, 1, 9_000, 2 * time.Second, true},
@@ -70,8 +70,8 @@ func TestLittleIsKnown(t *testing.T) {
 				})
 			}
 			quick, last := a.seen[0].MsPerToken, a.seen[3].MsPerToken
-			if tt.alike && (last > quick*1.9 || last < quick*0.9) || !tt.alike && last < quick*1.9 {
-				t.Errorf("%.3f ms a token, of the others %.3f; alike: %v", last, quick, tt.alike)
+			if tt.close && (last > quick*1.9 || last < quick*0.9) || !tt.close && last < quick*1.9 {
+				t.Errorf("%.3f ms a token, of the others %.3f; close: %v", last, quick, tt.close)
 			}
 		})
 	}

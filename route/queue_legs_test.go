@@ -85,8 +85,8 @@ func (s *press) run(d time.Duration) {
 	}
 }
 
-// TestLineOfLegs: prefill legs are queued too, shortest first; decode legs and retries are not.
-func TestLineOfLegs(t *testing.T) {
+// TestQueueOfLegs: prefill legs are queued too, shortest first; decode legs and retries are not.
+func TestQueueOfLegs(t *testing.T) {
 	s := &press{t: t, now: time.Unix(1_000_000, 0), plans: map[string]route.Plan{}, tokens: map[string]int{}}
 	s.r = route.New(route.Config{
 		Policy: func() pick.Policy { return firstLeast{} }, Queue: route.QueueConfig{Ahead: time.Second},

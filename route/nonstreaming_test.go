@@ -49,9 +49,9 @@ func (b *bench) answered(l fleet.Lease, prompt, answer int) {
 	})
 }
 
-// TestWholesInTheQueue: prompts of non-streamed answers count as in front until they are known or expected to be
+// TestNonStreamingInTheQueue: prompts of non-streamed answers count as in front until they are known or expected to be
 // computed.
-func TestWholesInTheQueue(t *testing.T) {
+func TestNonStreamingInTheQueue(t *testing.T) {
 	t.Run("behind a stream", func(t *testing.T) {
 		b := taught(t)
 		l, at := b.send(900)
@@ -107,8 +107,8 @@ func TestWholesInTheQueue(t *testing.T) {
 	})
 }
 
-// TestWholesInFrontOfAPlace: where all slots are taken, requests still in prefill keep theirs longer.
-func TestWholesInFrontOfAPlace(t *testing.T) {
+// TestNonStreamingInFrontOfAPlace: where all slots are taken, requests still in prefill keep theirs longer.
+func TestNonStreamingInFrontOfAPlace(t *testing.T) {
 	wait := func(stream bool) float64 {
 		b := taught(t)
 		b.r.Observe(b.now, route.Probed{
@@ -127,8 +127,8 @@ func TestWholesInFrontOfAPlace(t *testing.T) {
 	}
 }
 
-// TestSpeedOfWholesAmongEachOther: speed is learnt from overlapping non-streamed answers in any order.
-func TestSpeedOfWholesAmongEachOther(t *testing.T) {
+// TestSpeedOfNonStreaming: speed is learnt from overlapping non-streamed answers in any order.
+func TestSpeedOfNonStreaming(t *testing.T) {
 	b, rng := newBench(t, 9_000, 8*time.Millisecond, false), rand.New(rand.NewPCG(3, 4))
 	type open struct {
 		l       fleet.Lease

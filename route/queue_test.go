@@ -206,9 +206,9 @@ func (s *shop) want(what string, got, want []string) {
 // aSecond keeps at most one second of prompts at an engine.
 var aSecond = route.QueueConfig{Ahead: time.Second, Patience: 5}
 
-// TestLine: an engine is sent a second of work; the rest is queued, shortest first, until a prompt has waited long
+// TestQueue: an engine is sent a second of work; the rest is queued, shortest first, until a prompt has waited long
 // enough.
-func TestLine(t *testing.T) {
+func TestQueue(t *testing.T) {
 	s := newShop(t, aSecond, inTurn)
 	s.ask("a", 10_000) // 1 s: no more than a second ahead
 	s.ask("b", 20_000)
@@ -234,8 +234,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestLineIsPatient: short prompts that keep arriving overtake a long one for five times its own time, and no longer.
-func TestLineIsPatient(t *testing.T) {
+// TestQueueIsPatient: short prompts that keep arriving overtake a long one for five times its own time, and no longer.
+func TestQueueIsPatient(t *testing.T) {
 	s := newShop(t, aSecond, inTurn)
 	s.ask("first", 30_000)
 	s.ask("long", 20_000) // 2 s: sent once it has waited for 10 s minus 5 times the others' time
@@ -249,8 +249,8 @@ func TestLineIsPatient(t *testing.T) {
 	}
 }
 
-// TestLineIsLeft: a request that leaves the queue is not sent, and the accounts are as before.
-func TestLineIsLeft(t *testing.T) {
+// TestQueueIsLeft: a request that leaves the queue is not sent, and the accounts are as before.
+func TestQueueIsLeft(t *testing.T) {
 	s := newShop(t, aSecond, inTurn)
 	s.ask("a", 30_000)
 	s.ask("b", 1000)
@@ -263,8 +263,8 @@ func TestLineIsLeft(t *testing.T) {
 	}
 }
 
-// TestWhoStandsInLine: only requests that can wait are queued, and no retries or pinned ones.
-func TestWhoStandsInLine(t *testing.T) {
+// TestWhoIsQueued: only requests that can wait are queued, and no retries or pinned ones.
+func TestWhoIsQueued(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		q    route.QueueConfig
@@ -292,9 +292,9 @@ func TestWhoStandsInLine(t *testing.T) {
 	}
 }
 
-// TestNoLineWhereAllIsComputedAtOnce: a fake engine, or an address with many engines behind it, is soon sent everything
-// again. Queueing would waste three quarters of its capacity.
-func TestNoLineWhereAllIsComputedAtOnce(t *testing.T) {
+// TestNoQueueWhereAllIsComputedAtOnce: a fake engine, or an address with many engines behind it, is soon sent
+// everything again. Queueing would waste three quarters of its capacity.
+func TestNoQueueWhereAllIsComputedAtOnce(t *testing.T) {
 	play := func(q route.QueueConfig) time.Duration {
 		s := newShop(t, q, atOnce)
 		for i := range 200 {
@@ -317,9 +317,9 @@ func TestNoLineWhereAllIsComputedAtOnce(t *testing.T) {
 	}
 }
 
-// TestLineAgainstModel: whatever requests come and leave, an engine with less than a second of prompts is sent more,
+// TestQueueAgainstModel: whatever requests come and leave, an engine with less than a second of prompts is sent more,
 // and always the first in order.
-func TestLineAgainstModel(t *testing.T) {
+func TestQueueAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newShop(rt, aSecond, inTurn)
 		n := 0
