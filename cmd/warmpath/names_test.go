@@ -24,7 +24,7 @@ func TestForeignPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Content-Type", "text/plain")
+		req.Header.Set("Content-Type", "application/json")
 		req.Host = host
 		if origin != "" {
 			req.Header.Set("Origin", origin)

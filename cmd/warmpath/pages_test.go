@@ -217,6 +217,9 @@ func curl(args []string) error {
 			if method == http.MethodGet {
 				method = http.MethodPost
 			}
+			if headers.Get("Content-Type") == "" {
+				headers.Set("Content-Type", "application/x-www-form-urlencoded")
+			}
 		case "-H":
 			i++
 			name, value, _ := strings.Cut(args[i], ":")

@@ -22,6 +22,12 @@ import (
 
 // read decodes the body into v.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) error {
+	if d := s.opts.Dialect; d == fleet.KindVLLM || d == fleet.KindSGLang { // which also refuse a body without a type
+		media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+		if media != "" && !strings.EqualFold(media, "application/json") {
+			return api.Bad("Unsupported Media Type: Only 'application/json' is allowed")
+		}
+	}
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.opts.BodyBytes))
 	if err != nil {
 		var tooBig *http.MaxBytesError
