@@ -109,7 +109,7 @@ function newRow(name) {
       count(e.load.prefill_tokens) + " prompt tokens to compute, " + count(e.load.decode_tokens) + " answer tokens expected" +
       (e.load.transfer_requests ? ", " + count(e.load.transfer_tokens) + " tokens of KV cache on their way for " + e.load.transfer_requests + " requests" : ""));
     set(now, String(e.load.requests));
-    set(queued, [[e.load.queued_requests, "in the router's queue"], [e.engine.waiting, "in the engine's queue"]].filter((w) => w[0]).map((w) => w.join(" ")).join(", "));
+    set(queued, [[e.load.queued_requests, "at router"], [e.engine.waiting, "at engine"]].filter((w) => w[0]).map((w) => w.join(" ")).join(", "));
     const part = scale.done > 0 ? over(e, "work_tokens") / scale.done : null, found = hitRate(e.name, e.served);
     share.update([part], percent(part));
     hit.update([found], percent(found));
@@ -154,12 +154,12 @@ function showTotals() {
   const s = stats.served || {}, past = looks.get(""), from = past && past.length > 1 ? past[0].at : seenAt - 1000 * stats.uptime_seconds;
   const rate = grew("", s, "requests") / Math.max(1, (seenAt - from) / 1000);
   $("totals").replaceChildren(
-    total("endpoints up", up + " of " + fleet.size),
+    total("endpoints", up + " of " + fleet.size, "that take requests, of all"),
     total("requests/s", rate < 10 ? rate.toFixed(1) : count(rate), "over the last minute"),
     total("running", count(running)),
     total("queued", count(queued), "requests that wait in the router"),
     total("held", count(stats.held || 0), "sessions whose next turn waits until the engines' caches have room (admission)"),
-    total("token hit rate", percent(hitRate("", s)), "share of prompt tokens found in engines' caches, over the last minute"),
+    total("hit rate", percent(hitRate("", s)), "share of prompt tokens found in engines' caches, over the last minute"),
     total("TTFT p50", seconds(s.ttft_p50_seconds), "of the newest 256 streamed answers"),
     total("TTFT p90", seconds(s.ttft_p90_seconds), "of the newest 256 streamed answers"),
     total("conversations", count(stats.sessions)),
@@ -246,8 +246,11 @@ function showHeld() {
   set($("held-about"), (n === 1 ? "1 turn waits" : count(n) + " turns wait") + " until the caches have room; the nearest bound is first" + (n > waitingTurns.length ? ", " + waitingTurns.length + " are shown" : ""));
   $("held-rows").replaceChildren(...waitingTurns.map((h) => {
     const tr = make("tr"), name = make("th", "", h.request);
+    const of = make("td", "", h.conversation || "–");
     name.scope = "row";
-    tr.append(name, make("td", "", h.conversation || "–"), make("td", "", h.pool), make("td", "", h.tenant || "–"), make("td", "", h.priority), make("td", "", h.home || "nowhere yet"),
+    name.title = h.request; // a narrow screen cuts both
+    of.title = h.conversation || "";
+    tr.append(name, of, make("td", "", h.pool), make("td", "", h.tenant || "–"), make("td", "", h.priority), make("td", "", h.home || "nowhere yet"),
       make("td", "num", tokens(h.tokens)), make("td", "num", span(h.held_seconds)), make("td", "num", span(h.seconds_left)));
     return tr;
   }));
