@@ -50,13 +50,14 @@ const (
 	fSessionID
 	fSessionParams
 	fLoraPath
+	fSamplingParams
+	fVLLMXargs
 	numEditable
 
 	fTools field = iota - 1
 	fFunctions
 	fDocuments
 	fNPredict
-	fSamplingParams
 	fOptions
 	fPreviousResponseID
 	numFields
@@ -78,6 +79,7 @@ var fieldNames = [numFields]string{
 	fInput: "input", fPrompt: "prompt", fText: "text", fSuffix: "suffix", fInputIDs: "input_ids", fTools: "tools",
 	fFunctions: "functions", fDocuments: "documents", fMaxOutputTokens: "max_output_tokens", fNPredict: "n_predict",
 	fSamplingParams: "sampling_params", fOptions: "options", fN: "n", fPreviousResponseID: "previous_response_id",
+	fVLLMXargs: "vllm_xargs",
 }
 
 // longestField is the length of the longest of fieldNames.

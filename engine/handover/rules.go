@@ -14,6 +14,7 @@ import (
 // The members that the protocol sets.
 const (
 	kvTransferParams = "kv_transfer_params"
+	ecTransferParams = "ec_transfer_params"
 	maxTokens        = "max_tokens"
 	maxCompletion    = "max_completion_tokens"
 	maxOutput        = "max_output_tokens"
@@ -27,11 +28,37 @@ const (
 // encoder cache, wait for a hand-over that never comes, or end. The kind of the request's own engine does not matter:
 // it may not be known yet, and the engine may be a router. field is that of a Request.
 func Withhold(field func(name string) []byte) []Member {
-	return nulled(
-		field, kvTransferParams, "ec_transfer_params", // vLLM
+	set := nulled(
+		field, kvTransferParams, ecTransferParams, // vLLM
 		bootstrapHost, bootstrapPort, bootstrapRoom, bootstrapPairKey, prefillRank, // SGLang
 		disaggregatedParams, // TensorRT-LLM
 	)
+	// What vLLM's scheduler reads like members of the request: both become extra_args of the sampling parameters
+	// (0.33.0, v1/request.py).
+	for _, path := range [...][]string{{"vllm_xargs"}, {"sampling_params", "extra_args"}} {
+		if value, found := without(field(path[0]), path[1:]); found {
+			set = append(set, Member{path[0], value})
+		}
+	}
+	return set
+}
+
+// without is an object without the members of a hand-over in it, or in its member at a path; found is whether there
+// were any. Otherwise value is nothing.
+func without(object []byte, path []string) (value []byte, found bool) {
+	out, ok := rawjson.RewriteObject(nil, object, func(name string, v []byte) ([]byte, []byte) {
+		switch key := rawjson.Decoded(name); {
+		case len(path) > 0 && key == path[0]:
+			if inner, some := without(v, path[1:]); some {
+				found, v = true, inner
+			}
+		case len(path) == 0 && (key == kvTransferParams || key == ecTransferParams):
+			found = true
+			return nil, nil
+		}
+		return []byte(name), v
+	})
+	return out, ok && found
 }
 
 // nulled sets the members that the client has sent to null.

@@ -3,6 +3,7 @@ package rawjson
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 )
 
 // Member returns the value of a top-level member of a JSON object, in place; of several the last, as engines do. ok is
@@ -70,10 +71,7 @@ func AppendOthers(out, object []byte, but ...string) []byte {
 		if !more || !c.Skip() {
 			return out
 		}
-		name := string(key)
-		if bytes.IndexByte(key, '\\') >= 0 && json.Unmarshal(append(append([]byte{'"'}, key...), '"'), &name) != nil {
-			return out
-		}
+		name := Decoded(string(key))
 		named := false
 		for _, b := range but {
 			named = named || name == b
@@ -82,6 +80,15 @@ func AppendOthers(out, object []byte, but ...string) []byte {
 			out = append(append(out, ','), object[start:c.Pos]...)
 		}
 	}
+}
+
+// Decoded is a name without quotes as it is meant; one with a faulty escape is left as it stands.
+func Decoded(name string) string {
+	var decoded string
+	if strings.IndexByte(name, '\\') < 0 || json.Unmarshal([]byte(`"`+name+`"`), &decoded) != nil {
+		return name
+	}
+	return decoded
 }
 
 // RewriteObject appends an object with members changed by change: a nil name omits one. Names are without quotes, still

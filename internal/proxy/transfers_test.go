@@ -86,6 +86,50 @@ func TestTransferFieldsStayHere(t *testing.T) {
 	}
 }
 
+// TestTransferFieldsInside: vLLM reads them within what a request says of sampling too. All else in there stays.
+func TestTransferFieldsInside(t *testing.T) {
+	for _, trusted := range []bool{false, true} {
+		var in inbox
+		r := newRig(t, proxy.Config{Transfers: trusted}, in.handler)
+		for _, kind := range []fleet.Kind{fleet.KindVLLM, fleet.KindUnknown} {
+			r.as(kind, "")
+			for _, c := range []struct{ path, sent, want string }{
+				{
+					"/inference/v1/generate",
+					`{"model":"m","token_ids":[1],"sampling_params":{"n":1, "extra_args":{"a": 1, "kv_transfer_params":{"b":2},` +
+						`"ec_transfer_params":{}}, "seed":3}}`,
+					`{"model":"m","token_ids":[1],"sampling_params":{"n":1,"extra_args":{"a":1},"seed":3}}`,
+				}, {
+					"/inference/v1/generate",
+					`{"model":"m","sampling_params":{"\u0065xtra_args":{"k\u0076_transfer_params":{}},` +
+						`"extra_args":{"kv_transfer_params":1,"kv_transfer_params":2}}}`,
+					`{"model":"m","sampling_params":{"\u0065xtra_args":{},"extra_args":{}}}`,
+				}, {
+					"/v1/chat/completions",
+					`{"model":"m","stream":false,"vllm_xargs":{"kv_transfer_params":"x","top":[1]}}`,
+					`{"model":"m","stream":false,"vllm_xargs":{"top":[1]}}`,
+				}, {
+					"/v1/messages",
+					`{"model":"m","stream":false,"vllm_xargs":{"a":1},"vllm_xargs":{"kv_transfer_params":[1]}}`,
+					`{"model":"m","stream":false,"vllm_xargs":{},"vllm_xargs":{}}`,
+				}, {
+					"/v1/completions",
+					`{"model":"m","stream":false,"vllm_xargs":{"deeper":[{"kv_transfer_params": 1}]},"sampling_params":7}`, "",
+				},
+			} {
+				res, answer := r.post(c.path, c.sent)
+				want := c.want
+				if trusted || want == "" {
+					want = c.sent
+				}
+				if in.raw != want || res.StatusCode != 200 {
+					t.Errorf("trusted %t, %s: %d %s, the engine got\n%s, want\n%s", trusted, c.path, res.StatusCode, answer, in.raw, want)
+				}
+			}
+		}
+	}
+}
+
 // TestTransferHeadersOfUpgrades: upgrades withhold the same headers as requests.
 func TestTransferHeadersOfUpgrades(t *testing.T) {
 	for _, trusted := range []bool{false, true} {
