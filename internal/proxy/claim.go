@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/quota"
+	"github.com/warmpath/warmpath/internal/proxy/send"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
@@ -69,6 +70,7 @@ func (c *call) charge() error {
 		c.wait = limits.Wait
 	}
 	q.QueueClass.Priority = min(asked, limits.QueueClass.Priority)
+	c.Humble = limits.QueueClass.Priority < fleet.PriorityHigh
 	return nil
 }
 
@@ -106,7 +108,7 @@ func (c *call) decoded() int64 {
 }
 
 // priority is the priority that the client asks for: X-Warmpath-Priority, else OpenAI's service_tier, else vLLM's
-// priority, of which the lowest goes first.
+// priority in its header or the body, of which the lowest goes first.
 func (c *call) priority() (fleet.Priority, error) {
 	if h := c.R.Header["X-Warmpath-Priority"]; len(h) > 0 {
 		p, err := fleet.ParsePriority(strings.ToLower(strings.TrimSpace(h[0])))
@@ -114,6 +116,11 @@ func (c *call) priority() (fleet.Priority, error) {
 			return p, fault.Header("X-Warmpath-Priority", "must be low, normal or high")
 		}
 		return p, nil
+	}
+	if h := c.R.Header[send.VLLMPriority]; len(h) > 0 {
+		if n, err := strconv.ParseInt(h[0], 10, 64); err == nil {
+			return sooner(n), nil
+		}
 	}
 	if c.API == prompt.Other || c.Body == nil {
 		return fleet.PriorityNormal, nil
@@ -138,14 +145,22 @@ func (c *call) priority() (fleet.Priority, error) {
 	if number == "" {
 		return fleet.PriorityNormal, nil
 	}
-	switch n, err := strconv.ParseInt(number, 10, 64); {
-	case err != nil || n == 0:
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
 		return fleet.PriorityNormal, nil
-	case n < 0:
-		return fleet.PriorityHigh, nil
-	default:
-		return fleet.PriorityLow, nil
 	}
+	return sooner(n), nil
+}
+
+// sooner is what a number of vLLM's asks for.
+func sooner(n int64) fleet.Priority {
+	switch {
+	case n < 0:
+		return fleet.PriorityHigh
+	case n > 0:
+		return fleet.PriorityLow
+	}
+	return fleet.PriorityNormal
 }
 
 // readTargets reads what the client says of times: X-Warmpath-Deadline, within which its answer must begin,

@@ -397,6 +397,55 @@ func TestFloodOfOneTenant(t *testing.T) {
 }
 
 // TestPriority: who may ask for which, by which of the ways there are.
+// TestPriorityTowardsEngines: an engine gets no priority of its own kind that the client may not ask for.
+func TestPriorityTowardsEngines(t *testing.T) {
+	const header = "X-Vllm-Priority"
+	for _, tt := range []struct {
+		kind       fleet.Kind
+		sent, want string // the number, as it is written
+	}{
+		{fleet.KindVLLM, "-5", "0"},
+		{fleet.KindVLLM, `"-5"`, "0"},
+		{fleet.KindVLLM, "-1e3", "0"},
+		{fleet.KindVLLM, "5", "5"},
+		{fleet.KindVLLM, "0", "0"},
+		{fleet.KindVLLM, "null", "null"},
+		{fleet.KindSGLang, "5", "0"},
+		{fleet.KindSGLang, "-5", "0"},
+		{fleet.KindSGLang, "0", "0"},
+		{fleet.KindUnknown, "-5", "0"},
+	} {
+		for _, most := range []fleet.Priority{fleet.PriorityLow, fleet.PriorityNormal, fleet.PriorityHigh} {
+			var in inbox
+			r := newRig(t, proxy.Config{Quota: quota.New(time.Now(), quota.Config{
+				All: quota.Limits{QueueClass: fleet.QueueClass{Priority: most}},
+			})}, in.handler)
+			r.as(tt.kind, "")
+			want := tt.want
+			if most == fleet.PriorityHigh {
+				want = tt.sent
+			}
+			for _, path := range []string{
+				"/v1/chat/completions", "/v1/messages", "/inference/v1/generate", "/v1/embeddings",
+			} {
+				body := func(n string) string {
+					return `{"priority":` + n + `,"model":"m","stream":false,"priority":` + n + `}`
+				}
+				r.post(path, body(tt.sent))
+				if in.raw != body(want) {
+					t.Errorf("%s, at most %v, %s: the engine got %s, want %s", tt.kind, most, path, in.raw, body(want))
+				}
+				r.post(path, chatBody, header, tt.sent)
+				passes := most == fleet.PriorityHigh || tt.sent == "5" || tt.sent == "0"
+				if got := in.header.Get(header); (got == tt.sent) != passes || got != "" && !passes {
+					t.Errorf("%s, at most %v, %s: the engine got the header %q for %q",
+						tt.kind, most, path, got, tt.sent)
+				}
+			}
+		}
+	}
+}
+
 func TestPriority(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -420,6 +469,8 @@ func TestPriority(t *testing.T) {
 		{"vLLM's, last", fleet.PriorityHigh, "", `,"priority":7`, fleet.PriorityLow},
 		{"vLLM's, none", fleet.PriorityHigh, "", `,"priority":null`, fleet.PriorityNormal},
 		{"the header counts first", fleet.PriorityHigh, "low", `,"priority":-3`, fleet.PriorityLow},
+		{"vLLM's header, before the body", fleet.PriorityHigh, "-7", `,"priority":3`, fleet.PriorityHigh},
+		{"vLLM's header, more than may be", fleet.PriorityNormal, "-7", ``, fleet.PriorityNormal},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			table := quota.New(time.Now(), quota.Config{
@@ -436,6 +487,9 @@ func TestPriority(t *testing.T) {
 			var header []string
 			if tt.header != "" {
 				header = []string{"X-Warmpath-Priority", tt.header}
+			}
+			if strings.HasPrefix(tt.header, "-") {
+				header[0] = "X-Vllm-Priority"
 			}
 			res, body := r.post("/v1/chat/completions",
 				`{"model":"m"`+tt.body+`,"messages":[{"role":"user","content":"hi"}]}`, header...)

@@ -123,7 +123,8 @@ func TestTransferFieldsInside(t *testing.T) {
 					want = c.sent
 				}
 				if in.raw != want || res.StatusCode != 200 {
-					t.Errorf("trusted %t, %s: %d %s, the engine got\n%s, want\n%s", trusted, c.path, res.StatusCode, answer, in.raw, want)
+					t.Errorf("trusted %t, %s: %d %s, the engine got\n%s, want\n%s",
+						trusted, c.path, res.StatusCode, answer, in.raw, want)
 				}
 			}
 		}

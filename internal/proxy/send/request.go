@@ -30,8 +30,8 @@ func (a *Outgoing) request() *http.Request {
 	a.span.Inject(header)
 	a.labelBlocks(header)
 	a.uncompressed(header)
-	edits := a.tellAdapter(
-		a.tellSession(a.tellConversation(a.tellFirstTurn(a.leg(header, a.apart(a.salt(a.ask(a.Address(header)))))))))
+	edits := a.leg(header, a.apart(a.salt(a.ask(a.humble(header, a.Address(header))))))
+	edits = a.tellAdapter(a.tellSession(a.tellConversation(a.tellFirstTurn(edits))))
 
 	out := new(http.Request).WithContext(a.ctx)
 	out.Method, out.URL, out.Header, out.ContentLength = c.R.Method, a.URL(), header, c.R.ContentLength

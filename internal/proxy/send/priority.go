@@ -1,0 +1,39 @@
+package send
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/warmpath/warmpath/engine/rawjson"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/prompt"
+)
+
+// VLLMPriority is the header in which vLLM reads the priority before it reads the body (0.33.0, base/serving.py).
+const VLLMPriority = "X-Vllm-Priority"
+
+// humble takes from an engine with priorities of its own one that the client may not ask for. vLLM serves the lowest
+// number first. SGLang serves the highest first, or the lowest, by a flag that it does not tell; what a kind without a
+// name does is not known either.
+func (a *Outgoing) humble(h http.Header, edits []prompt.Edit) []prompt.Edit {
+	c := a.c
+	if !c.Humble {
+		return edits
+	}
+	vllm := a.d.Kind == fleet.KindVLLM
+	if text := h[VLLMPriority]; len(text) > 0 && (len(text) > 1 || !humble(text[0], true)) {
+		delete(h, VLLMPriority)
+	}
+	if c.Body == nil || c.Prompt.InsertAt == 0 {
+		return edits
+	}
+	if number := c.member("priority"); !rawjson.IsNull(number) && !humble(string(number), vllm) {
+		edits = append(edits, c.Prompt.SetField("priority", []byte{'0'}))
+	}
+	return edits
+}
+
+// humble reports whether a number is 0, or, if later is set, above.
+func humble(number string, later bool) bool {
+	return number != "" && strings.Trim(number, "0") == "" || later && strings.Trim(number, "0123456789") == ""
+}
