@@ -52,6 +52,7 @@ const (
 	fLoraPath
 	fSamplingParams
 	fVLLMXargs
+	fMMHashes
 	numEditable
 
 	fTools field = iota - 1
@@ -79,7 +80,7 @@ var fieldNames = [numFields]string{
 	fInput: "input", fPrompt: "prompt", fText: "text", fSuffix: "suffix", fInputIDs: "input_ids", fTools: "tools",
 	fFunctions: "functions", fDocuments: "documents", fMaxOutputTokens: "max_output_tokens", fNPredict: "n_predict",
 	fSamplingParams: "sampling_params", fOptions: "options", fN: "n", fPreviousResponseID: "previous_response_id",
-	fVLLMXargs: "vllm_xargs",
+	fVLLMXargs: "vllm_xargs", fMMHashes: "mm_hashes",
 }
 
 // longestField is the length of the longest of fieldNames.

@@ -10,13 +10,16 @@ const deepest = 24
 // conversations of the Responses API, files, stores and containers, and sessions of SGLang. Of a repeated member it
 // lists every value, since engines differ in which they take. What a model or a client makes up itself (arguments,
 // schemas, metadata) is passed over. A body that is not a JSON object refers to nothing.
-func Refers(api API, path string, body []byte) (ids []string) {
+//
+// media is where the body names images, audio and video that vLLM keeps under names of the client's, and gives to
+// whoever names them: uuid of a part of a message (0.33.0, chat_message.py), and mm_hashes of /inference/v1/generate.
+func Refers(api API, path string, body []byte) (ids []string, media []jsonscan.Span) {
 	r := refs{api: api, path: path, body: body}
 	r.c.Reset(body)
 	if r.c.Next() == jsonscan.Object {
 		r.object(1, false)
 	}
-	return r.ids
+	return r.ids, r.media
 }
 
 // RefersBy reports whether a member, or a field of a form or query, of that name has an id of what an engine keeps, or
@@ -36,7 +39,9 @@ type refs struct {
 	path string
 	body []byte
 	c    jsonscan.Cursor
-	ids  []string
+
+	ids   []string
+	media []jsonscan.Span
 }
 
 // made reports whether a member holds what a model or a client made up: names in it mean nothing to an engine. Within a
@@ -87,6 +92,10 @@ func (r *refs) object(depth int, item bool) bool {
 				reference, typed = reference || text == "item_reference", true
 			}
 			continue
+		case depth > 1 && (name == "uuid" || name == "mm_hashes"):
+			if !r.names(value, name == "mm_hashes") {
+				return false
+			}
 		case r.refers(name, depth):
 			if !r.value(value, depth) {
 				return false
@@ -110,6 +119,31 @@ func (r *refs) object(depth int, item bool) bool {
 		r.ids = append(r.ids, ids...)
 	}
 	return kindOf == jsonscan.ObjectEnd
+}
+
+// names notes where a value that names media stands, or all texts in it. vLLM takes a uuid that is no text as one.
+func (r *refs) names(kind jsonscan.Kind, all bool) bool {
+	switch kind {
+	case jsonscan.String, jsonscan.Number, jsonscan.True, jsonscan.False:
+		r.media = append(r.media, r.c.At())
+		return true
+	case jsonscan.Object, jsonscan.Array:
+		if !all {
+			return r.c.Skip(kind)
+		}
+		for within := r.c.Depth(); r.c.Depth() >= within; {
+			switch r.c.Next() {
+			case jsonscan.String:
+				r.media = append(r.media, r.c.At())
+			case jsonscan.Bad:
+				return false
+			default:
+			}
+		}
+		return true
+	default:
+		return r.c.Skip(kind)
+	}
 }
 
 // nested reads a value in which references may stand; input says that it is the input of the Responses API.

@@ -48,7 +48,7 @@ func TestRefers(t *testing.T) {
 		{Other, "", ``, nil},
 		{Other, "", `{"file_ids":["a"`, []string{"a"}},
 	} {
-		if got := Refers(c.api, c.path, []byte(c.body)); !slices.Equal(got, c.want) {
+		if got, _ := Refers(c.api, c.path, []byte(c.body)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.body, got, c.want)
 		}
 	}

@@ -564,7 +564,9 @@ func (c *call) own() error {
 	if kept.ID != "" {
 		q.Owned = append(q.Owned, kept.ID)
 	}
-	q.Owned = append(append(q.Owned, prompt.Refers(c.API, c.R.URL.Path, c.Text())...), c.InFields.IDs...)
+	ids, media := prompt.Refers(c.API, c.R.URL.Path, c.Text())
+	q.Owned = append(append(q.Owned, ids...), c.InFields.IDs...)
+	c.Media = media
 	if !c.InFields.Whole() {
 		return fault.ErrManyFields
 	}

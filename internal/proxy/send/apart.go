@@ -1,16 +1,28 @@
 package send
 
 import (
+	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// apart adds the edits that keep the ids which clients give their requests in the body apart by tenant: request_id of
-// vLLM, rid of SGLang, which may be a list.
+// apart adds the edits that keep apart by tenant the ids which clients give in the body: of their requests, request_id
+// of vLLM and rid of SGLang, which may be a list, and of media that vLLM keeps. An image's hash in SGLang could be any
+// client's: it gets none, and computes its own.
 func (a *Outgoing) apart(edits []prompt.Edit) []prompt.Edit {
 	c, t := a.c, a.s.cfg.Tenants
 	if t == nil || c.Body == nil || c.Prompt.InsertAt == 0 {
 		return edits
+	}
+	for _, at := range c.Media {
+		id := string(c.Body.Bytes[at.Start:at.End])
+		if id[0] == '"' {
+			id = jsonscan.Decode(c.Body.Bytes, at)
+		}
+		edits = append(edits, prompt.Edit{At: at, With: jsonscan.AppendString(nil, t.Apart(c.Request.Tenant, id))})
+	}
+	if !rawjson.IsNull(c.member("mm_hashes")) {
+		edits = append(edits, c.Prompt.SetField("mm_hashes", []byte("null")))
 	}
 	for _, name := range [...]string{"request_id", "rid"} {
 		at := c.Prompt.Field(name)

@@ -1,0 +1,69 @@
+package proxy_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
+)
+
+// TestMediaAreApart: a tenant neither gets the picture that another one had vLLM keep under a name, nor puts another in
+// its place. Nothing but names of media is told apart, and nothing without tenants.
+func TestMediaAreApart(t *testing.T) {
+	const image = `{"type":"image_url","image_url":null,"uuid":`
+	mine := regexp.MustCompile(`[0-9a-f]{16}-`)
+	for _, c := range []struct{ path, sent, want string }{
+		{
+			"/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":[` + image + `"p"}]}]}`,
+			`{"model":"m","messages":[{"role":"user","content":[` + image + `"TAG-p"}]}]}`,
+		},
+		{
+			"/v1/chat/completions",
+			`{"model":"m","messages":[{"role":"user","content":[` + image + `"q", "\u0075uid":"\u0070"}]}]}`,
+			`{"model":"m","messages":[{"role":"user","content":[` + image + `"TAG-q", "\u0075uid":"TAG-p"}]}]}`,
+		},
+		{
+			"/v1/chat/completions/batch", `{"model":"m","messages":[[{"role":"user","content":[` + image + `7}]}]]}`,
+			`{"model":"m","messages":[[{"role":"user","content":[` + image + `"TAG-7"}]}]]}`,
+		},
+		{
+			"/v1/embeddings",
+			`{"model":"m","messages":[{"role":"user","content":[` + image + `true},` + image + `null}]}]}`,
+			`{"model":"m","messages":[{"role":"user","content":[` + image + `"TAG-true"},` + image + `null}]}]}`,
+		},
+		{
+			"/inference/v1/generate", `{"model":"m","features":{"mm_hashes":{"image":["h", "i"]}, "x":1}}`,
+			`{"model":"m","features":{"mm_hashes":{"image":["TAG-h", "TAG-i"]}, "x":1}}`,
+		},
+		{"/generate", `{"model":"m","mm_hashes":["0a"]}`, `{"model":"m","mm_hashes":null}`},
+		{"/v1/chat/completions", `{"model":"m","uuid":"p","tools":[{"parameters":{"uuid":"p"}}],"messages":[]}`, ""},
+		{"/v1/messages", `{"model":"m","messages":[{"content":[{"type":"tool_use","input":{"uuid":"p"}}]}]}`, ""},
+	} {
+		for _, apart := range []bool{false, true} {
+			var in inbox
+			var cfg proxy.Config
+			if apart {
+				cfg.Tenants = &identity.Tenants{Header: "X-Tenant-Id"}
+			}
+			r := newRig(t, cfg, in.handler)
+			seen := map[string]bool{}
+			for _, tenant := range []string{"blue", "green", ""} {
+				res, answer := r.post(c.path, c.sent, "X-Tenant-Id", tenant)
+				want := c.want
+				if !apart || want == "" {
+					want = c.sent
+				}
+				if got := mine.ReplaceAllString(in.raw, "TAG-"); got != want || res.StatusCode != 200 {
+					t.Errorf("%s, apart %t: %d %s, the engine got %s, want %s",
+						c.path, apart, res.StatusCode, answer, in.raw, want)
+				}
+				if strings.Contains(want, "TAG") && seen[in.raw] {
+					t.Errorf("%s: two tenants meet in %s", c.path, in.raw)
+				}
+				seen[in.raw] = true
+			}
+		}
+	}
+}
