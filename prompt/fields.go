@@ -53,6 +53,11 @@ const (
 	fSamplingParams
 	fVLLMXargs
 	fMMHashes
+	fEncoderURLs
+	fNeedWaitForMMInputs
+	fNumItemsAssigned
+	fHTTPWorkerIPC
+	fBackground
 	numEditable
 
 	fTools field = iota - 1
@@ -80,13 +85,15 @@ var fieldNames = [numFields]string{
 	fInput: "input", fPrompt: "prompt", fText: "text", fSuffix: "suffix", fInputIDs: "input_ids", fTools: "tools",
 	fFunctions: "functions", fDocuments: "documents", fMaxOutputTokens: "max_output_tokens", fNPredict: "n_predict",
 	fSamplingParams: "sampling_params", fOptions: "options", fN: "n", fPreviousResponseID: "previous_response_id",
-	fVLLMXargs: "vllm_xargs", fMMHashes: "mm_hashes",
+	fVLLMXargs: "vllm_xargs", fMMHashes: "mm_hashes", fEncoderURLs: "encoder_urls",
+	fNeedWaitForMMInputs: "need_wait_for_mm_inputs", fNumItemsAssigned: "num_items_assigned",
+	fHTTPWorkerIPC: "http_worker_ipc", fBackground: "background",
 }
 
 // longestField is the length of the longest of fieldNames.
-const longestField = len("disagg_prefill_dp_rank")
+const longestField = len("need_wait_for_mm_inputs")
 
-// fieldsByLength lists the fields by the length of their names. At most seven share one.
+// fieldsByLength lists the fields by the length of their names. At most eight share one.
 var fieldsByLength = byLength(fieldNames[:])
 
 func byLength(names []string) (by [longestField + 1][]field) {

@@ -31,6 +31,7 @@ func Withhold(field func(name string) []byte) []Member {
 	set := nulled(
 		field, kvTransferParams, ecTransferParams, // vLLM
 		bootstrapHost, bootstrapPort, bootstrapRoom, bootstrapPairKey, prefillRank, // SGLang
+		"encoder_urls", "need_wait_for_mm_inputs", "num_items_assigned", "http_worker_ipc", // its io_struct.py
 		disaggregatedParams, // TensorRT-LLM
 	)
 	// What vLLM's scheduler reads like members of the request: both become extra_args of the sampling parameters

@@ -8,6 +8,24 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/identity"
 )
 
+// TestBackground: SGLang goes on with a generation that its client has left if the request says so. Elsewhere the word
+// means other things: a response that can be fetched, a picture without a background.
+func TestBackground(t *testing.T) {
+	var in inbox
+	r := newRig(t, proxy.Config{}, in.handler)
+	for _, kind := range []fleet.Kind{fleet.KindSGLang, fleet.KindUnknown} {
+		r.as(kind, "")
+		for path, want := range map[string]string{
+			"/generate": "false", "/v1/responses": "true", "/v1/images/generations": "true",
+		} {
+			r.post(path, `{"model":"m","stream":false,"background":true}`)
+			if want = `{"model":"m","stream":false,"background":` + want + `}`; in.raw != want {
+				t.Errorf("%s: the %s engine got %s, want %s", path, kind, in.raw, want)
+			}
+		}
+	}
+}
+
 // TestResumableAnswers: llama-server goes on with the answer of a client that left, and ends the answer of another one,
 // where both name one conversation in a header. It is passed on only where clients can come back for the answer and are
 // not told apart.

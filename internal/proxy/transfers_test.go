@@ -16,6 +16,8 @@ var (
 		"ec_transfer_params": `{"peer_host":"10.0.0.9"}`, "disaggregated_params": `{"request_type":"generation_only",` +
 			`"ctx_request_id":7,"ctx_info_endpoint":"10.0.0.9:1"}`, "bootstrap_host": `"10.0.0.9"`,
 		"bootstrap_port": "1", "bootstrap_room": "[7]", "bootstrap_pair_key": `"k"`, "disagg_prefill_dp_rank": "1",
+		"encoder_urls": `["http://10.0.0.9:1"]`, "need_wait_for_mm_inputs": "true",
+		"num_items_assigned": `{"IMAGE":[1]}`, "http_worker_ipc": `"tcp://10.0.0.9:1"`,
 	}
 	transferHeaders = []string{
 		"X-Prefiller-Host-Port", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port", "X-Kv-Cache-Source-Host-Port",

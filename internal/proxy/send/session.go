@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/prompt/jsonscan"
@@ -46,6 +47,16 @@ func (a *Outgoing) tellSession(edits []prompt.Edit) []prompt.Edit {
 		return edits
 	}
 	return append(edits, c.Prompt.SetField(sessionID, jsonscan.AppendString(nil, t.Apart(c.Request.Tenant, id))))
+}
+
+// attended has SGLang end a request of /generate that its client has left, as it does unless background is set (0.5.23,
+// tokenizer_manager.py). What that would answer nobody can fetch.
+func (a *Outgoing) attended(edits []prompt.Edit) []prompt.Edit {
+	c := a.c
+	if c.API != prompt.Generate || c.Body == nil || c.Prompt.InsertAt == 0 || rawjson.IsNull(c.member("background")) {
+		return edits
+	}
+	return append(edits, c.Prompt.SetField("background", []byte("false")))
 }
 
 const (
