@@ -58,6 +58,7 @@ const (
 	fNumItemsAssigned
 	fHTTPWorkerIPC
 	fBackground
+	fKeepAlive
 	numEditable
 
 	fTools field = iota - 1
@@ -87,13 +88,13 @@ var fieldNames = [numFields]string{
 	fSamplingParams: "sampling_params", fOptions: "options", fN: "n", fPreviousResponseID: "previous_response_id",
 	fVLLMXargs: "vllm_xargs", fMMHashes: "mm_hashes", fEncoderURLs: "encoder_urls",
 	fNeedWaitForMMInputs: "need_wait_for_mm_inputs", fNumItemsAssigned: "num_items_assigned",
-	fHTTPWorkerIPC: "http_worker_ipc", fBackground: "background",
+	fHTTPWorkerIPC: "http_worker_ipc", fBackground: "background", fKeepAlive: "keep_alive",
 }
 
 // longestField is the length of the longest of fieldNames.
 const longestField = len("need_wait_for_mm_inputs")
 
-// fieldsByLength lists the fields by the length of their names. At most eight share one.
+// fieldsByLength lists the fields by the length of their names. At most seven share one.
 var fieldsByLength = byLength(fieldNames[:])
 
 func byLength(names []string) (by [longestField + 1][]field) {

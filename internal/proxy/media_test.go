@@ -10,7 +10,7 @@ import (
 )
 
 // TestMediaAreApart: a tenant neither gets the picture that another one had vLLM keep under a name, nor puts another in
-// its place. Nothing but names of media is told apart, and nothing without tenants.
+// its place, nor has Ollama unload a model of all. Nothing else is changed, and nothing without tenants.
 func TestMediaAreApart(t *testing.T) {
 	const image = `{"type":"image_url","image_url":null,"uuid":`
 	mine := regexp.MustCompile(`[0-9a-f]{16}-`)
@@ -38,6 +38,14 @@ func TestMediaAreApart(t *testing.T) {
 			`{"model":"m","features":{"mm_hashes":{"image":["TAG-h", "TAG-i"]}, "x":1}}`,
 		},
 		{"/generate", `{"model":"m","mm_hashes":["0a"]}`, `{"model":"m","mm_hashes":null}`},
+		{
+			"/api/generate", `{"model":"m","stream":false,"keep_alive":0}`,
+			`{"model":"m","stream":false,"keep_alive":null}`,
+		},
+		{
+			"/api/embed", `{"model":"m","keep_alive":"0s","keep_alive":-1}`,
+			`{"model":"m","keep_alive":null,"keep_alive":null}`,
+		},
 		{"/v1/chat/completions", `{"model":"m","uuid":"p","tools":[{"parameters":{"uuid":"p"}}],"messages":[]}`, ""},
 		{"/v1/messages", `{"model":"m","messages":[{"content":[{"type":"tool_use","input":{"uuid":"p"}}]}]}`, ""},
 	} {

@@ -8,7 +8,8 @@ import (
 
 // apart adds the edits that keep apart by tenant the ids which clients give in the body: of their requests, request_id
 // of vLLM and rid of SGLang, which may be a list, and of media that vLLM keeps. An image's hash in SGLang could be any
-// client's: it gets none, and computes its own.
+// client's: it gets none, and computes its own. How long Ollama keeps a model after a request (keep_alive, 0 is not at
+// all) is its operator's to say, since all tenants use the model.
 func (a *Outgoing) apart(edits []prompt.Edit) []prompt.Edit {
 	c, t := a.c, a.s.cfg.Tenants
 	if t == nil || c.Body == nil || c.Prompt.InsertAt == 0 {
@@ -21,8 +22,10 @@ func (a *Outgoing) apart(edits []prompt.Edit) []prompt.Edit {
 		}
 		edits = append(edits, prompt.Edit{At: at, With: jsonscan.AppendString(nil, t.Apart(c.Request.Tenant, id))})
 	}
-	if !rawjson.IsNull(c.member("mm_hashes")) {
-		edits = append(edits, c.Prompt.SetField("mm_hashes", []byte("null")))
+	for _, name := range [...]string{"mm_hashes", "keep_alive"} {
+		if !rawjson.IsNull(c.member(name)) {
+			edits = append(edits, c.Prompt.SetField(name, []byte("null")))
+		}
 	}
 	for _, name := range [...]string{"request_id", "rid"} {
 		at := c.Prompt.Field(name)
