@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -199,12 +200,27 @@ func describeKeys(line func(name, format string, args ...any), cfg *config.Confi
 			ended++
 		}
 	}
-	from := ""
+	text := counted(len(keys), "key") + " of " + counted(len(tenants), "tenant")
 	if cfg.Tenants.KeysFile != "" {
-		from = ", also from " + cfg.Tenants.KeysFile
+		text += ", also from " + cfg.Tenants.KeysFile
 	}
-	line("keys", "%d of %d tenants%s; %d for some models only, %d have ended",
-		len(keys), len(tenants), from, confined, ended)
+	if confined > 0 {
+		text += fmt.Sprintf(", for some models only: %d", confined)
+	}
+	if ended > 0 {
+		text += fmt.Sprintf(", ended: %d", ended)
+	}
+	if !cfg.Tenants.Required {
+		text += "; clients without a key are served too (tenants.required: true refuses them)"
+	}
+	line("keys", "%s", text)
+}
+
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return strconv.Itoa(n) + " " + what
 }
 
 // describeListeners prints the trusted proxies, and the listeners besides that of clients.

@@ -15,6 +15,31 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest"
 )
 
+// TestCheckTellsKeys: check says how many keys there are, and whether clients need one.
+func TestCheckTellsKeys(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "warmpath.yaml")
+	for _, c := range []struct{ text, want string }{
+		{
+			"{api_keys: [{tenant: a, key: k1}]}",
+			"1 key of 1 tenant; clients without a key are served too (tenants.required: true refuses them)\n",
+		},
+		{
+			"{required: true, api_keys: [{tenant: a, key: k1}, {tenant: b, key: k2, models: [m], ends: 2020-01-31}]}",
+			"2 keys of 2 tenants, for some models only: 1, ended: 1\n",
+		},
+	} {
+		if err := os.WriteFile(file, []byte("endpoints: [http://a:1]\ntenants: "+c.text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out, said bytes.Buffer
+		code := Main(t.Context(), []string{"check", "-c", file}, nil, nil, &out, &said)
+		if code != exitOK || !strings.Contains(out.String(), "keys       "+c.want) {
+			t.Errorf("%s: code %d: %s%s; want %q", c.text, code, &out, &said, c.want)
+		}
+	}
+}
+
 // TestKey: a key is let in by the form that is printed for the configuration, and by nothing else that is printed; no
 // two are the same.
 func TestKey(t *testing.T) {

@@ -45,8 +45,9 @@ func listTroubles(endpoints []endpointView, st *statsView, past []point, replica
 		all = append(all, trouble{severity, endpoint, fmt.Sprintf(what, args...), do})
 	}
 	if len(endpoints) == 0 {
-		add(bad, "", "Start serve with --endpoint URL, or name a source under discovery in the configuration.",
-			"No endpoint is declared: every request is refused.")
+		add(bad, "", "Give serve the URL of an engine, or name a source under discovery in the configuration. "+
+			"Where there is a source, the log says why it has named none.",
+			"There is no endpoint: every request is refused.")
 	} else if !st.Ready {
 		add(bad, "", "Look at the endpoints below. Until one is up, requests get an error.",
 			"The router is not ready: %s.", orWord(st.Why, "no endpoint is up"))

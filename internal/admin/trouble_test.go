@@ -39,7 +39,7 @@ func TestTroubles(t *testing.T) {
 			[]endpointView{up("a", nil)},
 			quiet, minute(point{Requests: 100, HitRate: ptr(.9), Balance: ptr(1.1)}), "", nil,
 		},
-		{"no endpoint", nil, quiet, nil, "", []string{"bad No endpoint is declared"}},
+		{"no endpoint", nil, quiet, nil, "", []string{"bad There is no endpoint"}},
 		{
 			"an Ollama without a pulled model",
 			[]endpointView{
