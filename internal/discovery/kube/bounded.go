@@ -5,6 +5,12 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/warmpath/warmpath/internal/discovery"
 )
 
 // client-go keeps a list, and each event of a watch, whole before it decodes it, however long it is.
@@ -75,4 +81,52 @@ func (v *values) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// mostObjects is how many objects of a kind a follower keeps: as many engines as a source may have, and as many pods
+// that are not ready or have ended.
+const mostObjects = 2 * discovery.MaxEndpoints
+
+// census counts the objects that a follower keeps, so that a list or a watch that has too many ends with an error. What
+// is listed then takes their place.
+type census struct {
+	most int
+	n    atomic.Int64
+}
+
+func (c *census) tooMany() error {
+	return fmt.Errorf("the API server has more than %d objects of this kind here", c.most)
+}
+
+// listed counts the objects of a page.
+func (c *census) listed(o metav1.ListOptions, n int) error {
+	if o.Continue == "" {
+		c.n.Store(0)
+	}
+	if c.n.Add(int64(n)) > int64(c.most) {
+		return c.tooMany()
+	}
+	return nil
+}
+
+// watched counts those that come and go in a watch, which may begin with all that there are.
+func (c *census) watched(o metav1.ListOptions, w watch.Interface, told func(error)) watch.Interface {
+	if o.SendInitialEvents != nil && *o.SendInitialEvents {
+		c.n.Store(0)
+	}
+	return watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
+		switch e.Type {
+		case watch.Deleted:
+			c.n.Add(-1)
+		case watch.Added:
+			if c.n.Add(1) > int64(c.most) {
+				told(c.tooMany())
+				return watch.Event{Type: watch.Error, Object: &metav1.Status{
+					Status: metav1.StatusFailure, Message: c.tooMany().Error(),
+				}}, true
+			}
+		case watch.Modified, watch.Bookmark, watch.Error:
+		}
+		return e, true
+	})
 }

@@ -2,11 +2,21 @@ package kube
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 
 	"github.com/warmpath/warmpath/internal/discovery"
 )
@@ -66,5 +76,106 @@ func TestEventWithoutEnd(t *testing.T) {
 	until(t, heard, "a http://10.0.0.1:8000")
 	if n := log.count("more than 16 MiB"); n != 1 {
 		t.Errorf("it was said %d times", n)
+	}
+}
+
+// TestObjectsWithoutEnd: a server that lists more objects than are kept, or whose watch brings ever more of them, costs
+// no more memory: the log says so, the last endpoints stay, and what it lists later counts.
+func TestObjectsWithoutEnd(t *testing.T) {
+	t.Parallel()
+	const most = 100
+	for name, row := range map[string]struct{ listed, watched int }{
+		"in lists":   {most + 1, 0},
+		"in pages":   {3 * most, 0},
+		"in watches": {2, 10 * most},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sane atomic.Bool
+			object := func(i int) string {
+				return fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p%d","namespace":"models",`+
+					`"resourceVersion":"5"},"status":{"podIP":"10.0.%d.%d","phase":"Running",`+
+					`"conditions":[{"type":"Ready","status":"True"}]}}`, i, i>>8, i&255)
+			}
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				q := r.URL.Query()
+				w.Header().Set("Content-Type", "application/json")
+				switch {
+				case q.Get("sendInitialEvents") != "":
+					w.WriteHeader(http.StatusUnprocessableEntity)
+					_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure",`+
+						`"reason":"Invalid","code":422}`)
+				case q.Get("watch") != "":
+					for i := range row.watched {
+						if !sane.Load() {
+							_, _ = fmt.Fprintf(w, `{"type":"ADDED","object":%s}`, object(10+i))
+						}
+					}
+					w.(http.Flusher).Flush()
+					<-r.Context().Done()
+				default:
+					from, to, more := 0, row.listed, ""
+					if sane.Load() {
+						to = 1
+					}
+					if name == "in pages" && !sane.Load() {
+						from, _ = strconv.Atoi(q.Get("continue"))
+						to = from + most/2
+						more = fmt.Sprintf(`,"continue":"%d"`, to)
+					}
+					var items []string
+					for i := from; i < to; i++ {
+						items = append(items, object(i))
+					}
+					_, _ = fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5"%s},`+
+						`"items":[%s]}`, more, strings.Join(items, ","))
+				}
+			}))
+			t.Cleanup(func() {
+				s.CloseClientConnections()
+				s.Close()
+			})
+			log := &logged{}
+			src, err := open(discovery.KubernetesConfig{Selector: "app=vllm", Port: "8000"},
+				&rest.Config{Host: s.URL, QPS: 1000, Burst: 1000}, "models", discovery.None(),
+				slog.New(slog.NewTextHandler(log, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			src.most = most
+			heard := run(t, src)
+			for log.count("more than 100 objects") == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			sane.Store(true)
+			for {
+				got := <-heard
+				if len(got) > most {
+					t.Fatalf("%d engines", len(got))
+				}
+				if len(got) == 1 {
+					break
+				}
+			}
+		})
+	}
+}
+
+// TestCensus: a watch that begins with all objects takes the place of what was kept, and what has gone counts no more.
+func TestCensus(t *testing.T) {
+	all, c := true, census{most: 2}
+	for range 3 {
+		from := watch.NewFakeWithChanSize(4, false)
+		from.Add(&metav1.Status{})
+		from.Add(&metav1.Status{})
+		from.Delete(&metav1.Status{})
+		from.Add(&metav1.Status{})
+		w := c.watched(metav1.ListOptions{SendInitialEvents: &all}, from, func(err error) { t.Error(err) })
+		for range 4 {
+			if e := <-w.ResultChan(); e.Type == watch.Error {
+				t.Errorf("%+v", e)
+			}
+		}
+		w.Stop()
 	}
 }

@@ -65,6 +65,7 @@ type Source struct {
 	home   string // default namespace, which is left out of names
 	client dynamic.Interface
 	log    *slog.Logger
+	most   int // objects of a kind that are kept
 
 	changed chan struct{}
 	last    []fleet.Endpoint
@@ -113,7 +114,7 @@ func open(
 	}
 	s := &Source{
 		c: c, home: home, log: log, changed: make(chan struct{}, 1), once: map[string]bool{},
-		said: map[string]bool{}, silent: map[string]time.Time{},
+		said: map[string]bool{}, silent: map[string]time.Time{}, most: mostObjects,
 	}
 	s.client, err = dynamic.NewForConfigAndClient(access, httpclient.New(bounded{transport, s.fault}))
 	if err != nil {
@@ -279,6 +280,7 @@ func (s *Source) follow(
 		}
 		return o
 	}
+	kept := &census{most: s.most}
 	// client-go's dynamicinformer is not used because it links the types of all Kubernetes objects.
 	inf := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -289,10 +291,17 @@ func (s *Source) follow(
 			if err != nil {
 				return nil, err
 			}
+			if err := kept.listed(o, len(list.Items)); err != nil {
+				return nil, err
+			}
 			return list, lean(list, slim)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return objects.Watch(ctx, narrowed(o))
+			w, err := objects.Watch(ctx, narrowed(o))
+			if err != nil {
+				return nil, err
+			}
+			return kept.watched(o, w, func(err error) { s.fault(kind.Resource, err) }), nil
 		},
 	}, s.client), &unstructured.Unstructured{}, 0, cache.Indexers{})
 	var mu sync.Mutex

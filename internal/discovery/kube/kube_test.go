@@ -109,6 +109,11 @@ func followAt(
 	if err != nil {
 		t.Fatal(err)
 	}
+	return run(t, src), log
+}
+
+// run runs a source until the test ends.
+func run(t *testing.T, src *Source) (heard chan []fleet.Endpoint) {
 	heard = make(chan []fleet.Endpoint, 1000)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -120,7 +125,7 @@ func followAt(
 		cancel()
 		<-done
 	})
-	return heard, log
+	return heard
 }
 
 // until waits for a publication that looks as wanted.
