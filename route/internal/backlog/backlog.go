@@ -65,6 +65,7 @@ type Table struct {
 	clockOffset   time.Duration // see SetClock
 	tenants       tenants
 	unsharedShare fit.Mean // share of its tokens in memory that a job of this router does not share with all others
+	ends          ends     // memory of linkProgress
 }
 
 // endpoint is the outstanding work of one endpoint.
@@ -75,7 +76,7 @@ type endpoint struct {
 	unshared         int64 // of load.ContextTokens, those not shared with all others
 	most             int   // requests that it computed when it last reported that others wait in it; 0 unknown
 	mostAt           time.Time
-	pendingTransfers []uint32 // decode legs whose KV cache has not arrived; among load.Requests
+	pendingTransfers []pending // decode legs whose KV cache has not arrived; among load.Requests
 
 	queue   queue   // at the router
 	prompts prompts // at the engine

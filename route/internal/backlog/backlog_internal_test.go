@@ -70,7 +70,8 @@ func (w *wire) wait(ms float64) { w.now = w.now.Add(duration(ms)) }
 // left is how many tokens of a leg are still to be transferred according to the accounts.
 func (w *wire) left(n uint32) float64 {
 	w.advanceLink(w.now, w.endpoints.Get(0), 0, w.rates)
-	return w.jobs.Get(int(n)).transferLeft
+	e := w.endpoints.Get(0)
+	return e.pendingTransfers[e.pendingOf(n)].left
 }
 
 // TestWhoLeavesTheLink: when a transfer ends for any reason, the remaining one has the link to itself.
@@ -148,22 +149,22 @@ func TestLinkPasses(t *testing.T) {
 		for i := range n {
 			begins[i] = rng.IntN(300)
 			w.expect(1+rng.IntN(3000), 0)
-			w.jobs.Get(i).Stream = rng.IntN(2) == 0
+			e.pendingTransfers[i].stream = rng.IntN(2) == 0
 		}
 		const ticks = 100 // per ms
 		for at := range 400 * ticks {
 			k := 0
 			for i := range n {
-				switch j := w.jobs.Get(i); {
+				switch p := &e.pendingTransfers[i]; {
 				case at == begins[i]*ticks:
 					now := start.Add(time.Duration(begins[i]) * time.Millisecond)
 					w.advanceLink(now, e, 0, w.rates)
-					j.Handed, j.transferLeft = now, float64(j.Transfer)
-					left[i] = j.transferLeft
+					p.begun, p.left = true, p.tokens
+					left[i] = p.left
 				case at < begins[i]*ticks:
 					continue
 				}
-				if left[i] > 0 || w.jobs.Get(i).Stream {
+				if left[i] > 0 || e.pendingTransfers[i].stream {
 					k++
 				}
 			}
@@ -175,7 +176,7 @@ func TestLinkPasses(t *testing.T) {
 		}
 		w.advanceLink(start.Add(400*time.Millisecond), e, 0, w.rates)
 		for i := range n {
-			if got := w.jobs.Get(i).transferLeft; math.Abs(got-left[i]) > 10 {
+			if got := e.pendingTransfers[i].left; math.Abs(got-left[i]) > 10 {
 				t.Fatalf("transfer %d of %+v has %.0f tokens left, want %.0f", i, begins, got, left[i])
 			}
 		}
@@ -187,7 +188,7 @@ func clone(t *Table) Table {
 	c := Table{cfg: t.cfg, queued: t.queued, order: append([]int(nil), t.order...)}
 	for i := range t.endpoints.Len() {
 		e := *t.endpoints.Get(i)
-		e.pendingTransfers = append([]uint32(nil), e.pendingTransfers...)
+		e.pendingTransfers = slices.Clone(e.pendingTransfers)
 		e.queue.place = maps.Clone(e.queue.place)
 		e.queue.groups = slices.Clone(e.queue.groups)
 		for k, g := range e.queue.groups {

@@ -100,8 +100,8 @@ func (t *Table) competing(now time.Time, e *endpoint, sent int, decodeMs float64
 		return sent
 	}
 	n, until := sent, now.Add(duration(decodeMs))
-	for _, k := range e.pendingTransfers {
-		if t.jobs.Get(int(k)).due.After(until) {
+	for i := range e.pendingTransfers {
+		if e.pendingTransfers[i].due.After(until) {
 			n--
 		}
 	}

@@ -60,11 +60,10 @@ type Job struct {
 	decode, context   int64 // tokens of its answer, and its total tokens
 	unshared          int64 // of context, those not shared with all others
 
-	due          time.Time // of a decode leg: when its prompt is expected to be computed
-	overdue      time.Time // see Overdue; zero never
-	ready        time.Time // of non-streamed answers: when the prompt is expected to be computed
-	transferLeft float64   // tokens of Transfer not yet moved, once the transfer has begun
-	linkArea     float64   // of the link at that time
+	due      time.Time // of a decode leg: when its prompt is expected to be computed
+	overdue  time.Time // see Overdue; zero never
+	ready    time.Time // of non-streamed answers: when the prompt is expected to be computed
+	linkArea float64   // of the link at that time
 
 	WaitedForPlace            bool    // it may have waited for a place at the engine
 	WasIdle                   bool    // nothing else was outstanding there when it was sent
@@ -115,7 +114,9 @@ func (t *Table) Open(now time.Time, n uint32, w Work, rates Rates) *Job {
 		l.TransferRequests++
 		l.TransferTokens += j.Transfer
 		j.due = now.Add(duration(w.ReadyMs))
-		e.pendingTransfers = append(e.pendingTransfers, n)
+		e.pendingTransfers = append(e.pendingTransfers, pending{
+			job: n, stream: w.Stream, tokens: float64(j.Transfer), due: j.due,
+		})
 	}
 	return j
 }
@@ -191,7 +192,11 @@ func (t *Table) Transferring(now time.Time, n uint32, rates Rates) {
 	e := t.endpoints.Get(j.Slot)
 	t.advanceLink(now, e, j.Slot, rates)
 	j.WaitedForPlace = e.places > 0 && e.sent()-len(e.pendingTransfers) >= e.places
-	j.Handed, j.transferLeft, j.linkArea = now, float64(j.Transfer), e.link.area
+	j.Handed, j.linkArea = now, e.link.area
+	if i := e.pendingOf(n); i >= 0 {
+		p := &e.pendingTransfers[i]
+		p.begun, p.left = true, p.tokens
+	}
 }
 
 // Computed records the first byte of a job's answer. After a Timed one, and once its speed is learnt, call Rebase.

@@ -1,6 +1,7 @@
 package backlog
 
 import (
+	"container/heap"
 	"slices"
 	"time"
 
@@ -25,32 +26,43 @@ func (t *Table) advanceLink(now time.Time, e *endpoint, slot int, rates Rates) {
 	}
 	e.link.at = now
 	e.link.area += area
-	for _, n := range e.pendingTransfers {
-		if j := t.jobs.Get(int(n)); j.inTransfer() {
-			j.transferLeft = max(0, j.transferLeft-each)
+	for i := range e.pendingTransfers {
+		if p := &e.pendingTransfers[i]; p.runs() {
+			p.left = max(0, p.left-each)
 		}
 	}
 }
 
 // linkProgress is how many tokens of each transfer the link has carried since link.at, and the number of running
-// transfers integrated over ms. It changes nothing.
+// transfers integrated over ms. It changes nothing. It takes linear time, and logarithmic time for each transfer that
+// has ended since.
 func (t *Table) linkProgress(now time.Time, e *endpoint, perToken float64) (each, area float64) {
-	for dt := fleet.Ms(now.Sub(e.link.at)); dt > 0; {
-		n, next := 0, -1.0 // running transfers, and the tokens left of the first that may end within dt
-		for _, k := range e.pendingTransfers {
-			j := t.jobs.Get(int(k))
-			if !j.inTransfer() || !j.Stream && j.transferLeft <= each {
-				continue
-			}
-			if n++; !j.Stream && (next < 0 || j.transferLeft-each < next) {
-				next = j.transferLeft - each
-			}
+	streams, ends := 0, &t.ends
+	*ends = (*ends)[:0]
+	for i := range e.pendingTransfers {
+		switch p := &e.pendingTransfers[i]; {
+		case !p.runs():
+		case p.stream:
+			streams++
+		default:
+			*ends = append(*ends, p.left)
 		}
+	}
+	heap.Init(ends)
+	for dt := fleet.Ms(now.Sub(e.link.at)); dt > 0; {
+		for len(*ends) > 0 && (*ends)[0] <= each {
+			ends.drop()
+		}
+		n := streams + len(*ends) // running transfers
 		if n == 0 {
 			break
 		}
-		step := float64(float64(next*perToken) * float64(n))
-		if next < 0 || step > dt {
+		next, step := 0.0, dt
+		if len(*ends) > 0 {
+			next = (*ends)[0] - each
+			step = float64(float64(next*perToken) * float64(n))
+		}
+		if len(*ends) == 0 || step > dt {
 			step, next = dt, dt/float64(perToken*float64(n))
 		}
 		each += next
@@ -60,17 +72,50 @@ func (t *Table) linkProgress(now time.Time, e *endpoint, perToken float64) (each
 	return each, area
 }
 
-// inTransfer reports whether KV cache of a decode leg is in transfer: until its first byte, or, for a non-streamed
-// answer, until all is expected to have arrived.
-func (j *Job) inTransfer() bool {
-	return !j.Handed.IsZero() && j.Transfer > 0 && (j.Stream || j.transferLeft > 0)
+// ends are the tokens left of transfers, the fewest first, as a heap.
+type ends []float64
+
+// Len implements heap.Interface, as do the others.
+func (e *ends) Len() int           { return len(*e) }
+func (e *ends) Less(i, j int) bool { return (*e)[i] < (*e)[j] }
+func (e *ends) Swap(i, j int)      { (*e)[i], (*e)[j] = (*e)[j], (*e)[i] }
+func (e *ends) Push(any)           {}
+func (e *ends) Pop() any           { return nil }
+
+// drop removes the fewest.
+func (e *ends) drop() {
+	last := len(*e) - 1
+	(*e)[0] = (*e)[last]
+	if *e = (*e)[:last]; last > 0 {
+		heap.Fix(e, 0)
+	}
+}
+
+// pending is a decode leg whose KV cache has not arrived. It has what is asked for at each decision: those of a decoder
+// lie beside each other, jobs do not.
+type pending struct {
+	job    uint32
+	stream bool
+	begun  bool
+	tokens float64   // to be transferred
+	left   float64   // not yet moved, once it has begun
+	due    time.Time // when its prompt is expected to be computed
+}
+
+// runs reports whether it is in transfer: until its first byte, or, for a non-streamed answer, until all is expected to
+// have arrived.
+func (p *pending) runs() bool { return p.begun && p.tokens > 0 && (p.stream || p.left > 0) }
+
+// pendingOf is the transfer of a job, below 0 for none.
+func (e *endpoint) pendingOf(n uint32) int {
+	return slices.IndexFunc(e.pendingTransfers, func(p pending) bool { return p.job == n })
 }
 
 // transferArrived removes a decode leg from the pending transfers and from the link. Until then it occupies no slot,
 // and whole requests cannot use its blocks.
 func (t *Table) transferArrived(now time.Time, e *endpoint, slot int, n uint32, rates Rates) {
 	t.advanceLink(now, e, slot, rates)
-	if i := slices.Index(e.pendingTransfers, n); i >= 0 {
+	if i := e.pendingOf(n); i >= 0 {
 		e.pendingTransfers = slices.Delete(e.pendingTransfers, i, i+1)
 	}
 }
@@ -84,21 +129,21 @@ func (r Reader) LinkMs(now time.Time, slot int, pace Transfer, tokens, in float6
 	}
 	each, _ := t.linkProgress(now, e, pace.MsPerToken)
 	n := 0
-	for _, k := range e.pendingTransfers {
-		if j := t.jobs.Get(int(k)); j.inTransfer() && (j.Stream || j.transferLeft > each) {
+	for i := range e.pendingTransfers {
+		if p := &e.pendingTransfers[i]; p.runs() && (p.stream || p.left > each) {
 			n++
 		}
 	}
 	gone := in / float64(pace.MsPerToken*float64(max(n, 1))) // tokens of each moved by then
 	begins := now.Add(duration(in))
 	sum := 0.0
-	for _, k := range e.pendingTransfers {
-		j := t.jobs.Get(int(k))
-		left := float64(j.Transfer)
+	for i := range e.pendingTransfers {
+		p := &e.pendingTransfers[i]
+		left := p.tokens
 		switch {
-		case !j.Handed.IsZero():
-			left = j.transferLeft - each - gone
-		case j.due.After(begins):
+		case p.begun:
+			left = p.left - each - gone
+		case p.due.After(begins):
 			continue
 		}
 		sum += min(max(left, 0), tokens)
