@@ -103,6 +103,9 @@ func TestPageInBrowser(t *testing.T) {
 	t.Logf("one update of %d rows takes %s ms, all of them changed; the page has %d bytes", many,
 		p.eval(`(() => { const t = performance.now(); for (let i = 0; i < 20; i++) { for (const e of fleet.values()) { e.load.requests++; e.load.prefill_tokens += 50 * i; } showFleet(); document.body.offsetHeight; } return ((performance.now() - t) / 20).toFixed(1); })()`), len(newPage().body))
 
+	p.until("figures go on where the router's clock was set back", `(() => { const n = "clock"; note(n, {requests: 1}, seenAt); note(n, {requests: 5}, seenAt - 3600000); note(n, {requests: 9}, seenAt - 3590000); return grew(n, {requests: 9}, "requests") === 4; })()`)
+	p.until("charts do", `(() => { const last = past.at(-1), at = last.at - 1000; showHistory({points: [{...last, at}]}); return past.at(-1).at === at && past.every((p, i) => !i || past[i - 1].at < p.at); })()`)
+
 	if axe := os.Getenv("WARMPATH_AXE"); axe != "" {
 		p.judge(t, axe, "light")
 		p.do("Emulation.setEmulatedMedia", map[string]any{

@@ -196,7 +196,8 @@ func (t *Tally) Compare(f func() []Beside) {
 	}
 }
 
-// since is the history after a point, the oldest first; nil where nothing was tallied.
+// since is the history after a point, the oldest first; nil where nothing was tallied. It is all where the point is
+// still to come: the clock was set back since.
 func (t *Tally) since(now time.Time, after int64) []point {
 	if t == nil {
 		return nil
@@ -206,7 +207,9 @@ func (t *Tally) since(now time.Time, after int64) []point {
 	if t.past.slot == 0 {
 		return nil
 	}
-	t.past.advance(now, t)
+	if t.past.advance(now, t); after > t.past.slot*pointSeconds {
+		after = 0
+	}
 	var out []point
 	for _, p := range t.past.past {
 		if p.At > after {

@@ -66,14 +66,16 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryWhereTheClockIsSetBack: it begins anew, and does not wait for the clock.
+// TestHistoryWhereTheClockIsSetBack: it begins anew, and does not wait for the clock, nor does who has seen the former.
 func TestHistoryWhereTheClockIsSetBack(t *testing.T) {
 	tally, t0 := NewTally(), time.Unix(1_800_000_000, 0)
 	for _, at := range []time.Time{t0, t0.Add(30 * time.Second), t0.Add(-time.Hour)} {
 		tally.Listener().Served(&live.Served{Status: 200, Started: at, FirstByte: at, Ended: at})
 	}
-	if got := tally.since(t0.Add(20*time.Second-time.Hour), 0); len(got) != 2 {
-		t.Errorf("got %d points, want 2: %+v", len(got), got)
+	for _, seen := range []int64{0, t0.Unix() + 30} {
+		if got := tally.since(t0.Add(20*time.Second-time.Hour), seen); len(got) != 2 {
+			t.Errorf("got %d points after %d, want 2: %+v", len(got), seen, got)
+		}
 	}
 }
 

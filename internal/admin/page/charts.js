@@ -75,7 +75,7 @@ function figures(c, at) {
 }
 
 function showHistory(h) {
-  past = past.concat(h.points).slice(-360);
+  past = past.filter((p) => p.at < h.points[0].at).concat(h.points).slice(-360); // the clock may have been set back
   const last = past[past.length - 1], others = last && last.policies ? last.policies.slice(1).map((p) => p.policy) : [];
   if (others.length && !others.includes(beside)) {
     beside = others[0];

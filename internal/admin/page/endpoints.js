@@ -28,8 +28,8 @@ function note(name, served, at) {
   let past = looks.get(name);
   if (!past) looks.set(name, past = []);
   const last = past[past.length - 1];
-  if (last && last.requests > served.requests) past.length = 0; // the router restarted
-  if (!last || at - last.at >= 5000) past.push({ at, ...served });
+  if (last && (last.requests > served.requests || last.at > at)) past.length = 0; // it restarted, or its clock was set back
+  if (!past.length || at - last.at >= 5000) past.push({ at, ...served });
   while (past.length > 2 && at - past[0].at > 65000) past.shift();
 }
 
