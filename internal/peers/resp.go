@@ -135,11 +135,16 @@ func (l *links) dial(ctx context.Context, address string, d *net.Dialer, over *t
 	if err != nil {
 		return nil, err
 	}
+	return guard(now, c), nil
+}
+
+// guard guards a connection, which is closed when the context ends.
+func guard(until context.Context, c net.Conn) *guarded {
 	plain := c
 	if t, ok := c.(*tls.Conn); ok {
 		plain = t.NetConn() // TLS would wait until it has sent that it closes
 	}
-	return &guarded{Conn: c, forget: context.AfterFunc(now, func() { _ = plain.Close() })}, nil
+	return &guarded{Conn: c, forget: context.AfterFunc(until, func() { _ = plain.Close() })}
 }
 
 // respReader follows replies of RESP2 and RESP3 as their bytes come

@@ -1,9 +1,52 @@
 package peers
 
 import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
+
+// closing is a connection that notes that it is closed.
+type closing struct {
+	net.Conn
+	closed chan struct{}
+}
+
+func (c *closing) Close() error {
+	close(c.closed)
+	return c.Conn.Close()
+}
+
+// TestCutOverTLS: a connection whose other end reads no more is cut at once, without a word that nobody takes.
+func TestCutOverTLS(t *testing.T) {
+	s := httptest.NewUnstartedServer(nil)
+	s.StartTLS()
+	defer s.Close()
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		conn := &closing{near, make(chan struct{})}
+		server := tls.Server(far, &tls.Config{Certificates: s.TLS.Certificates, SessionTicketsDisabled: true})
+		go func() { _ = server.Handshake() }()
+		client := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+		if err := client.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		now, cut := context.WithCancel(t.Context())
+		guard(now, client)
+		cut()
+		synctest.Wait()
+		select {
+		case <-conn.closed:
+		default:
+			t.Error("it is open")
+		}
+		_ = far.Close()
+	})
+}
 
 // TestReplies holds that replies which would end the process in the client's own goroutine, or fill the memory, break
 // the connection, however they are cut, and that others pass and are counted.
