@@ -26,11 +26,15 @@ func HopByHop(name string) bool {
 
 // Withheld reports whether a client's header, in canonical form, reaches no engine though it is not one of a hop: the
 // router's own, and, unless transfers is set, those that say whom an engine is to dial or whose KV cache it is to take.
-// The latter are llm-d's, which tell the sidecar of an engine whom else to ask (llm-d-router, pd-sidecar), and
-// SGLang's, which override members of the body (0.5.23, request_headers.py). Requests and upgrades share it.
+// The latter are llm-d's, which tell the sidecar of an engine whom else to ask (llm-d-router, pd-sidecar), SGLang's,
+// which override members of the body (0.5.23, request_headers.py), those by which a client of SMG or Dynamo picks the
+// worker, and TensorRT-LLM's from its orchestrator to workers: that the body is no JSON, and that its hand-over is
+// signed. Requests and upgrades share it.
 func Withheld(name string, transfers bool) bool {
 	switch name {
-	case "X-Prefiller-Host-Port", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port", "X-Kv-Cache-Source-Host-Port":
+	case "X-Prefiller-Host-Port", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port", "X-Kv-Cache-Source-Host-Port",
+		"X-Smg-Target-Worker", "X-Dynamo-Worker-Instance-Id", "X-Dynamo-Prefill-Instance-Id", "X-Dynamo-Dp-Rank",
+		"X-Dynamo-Prefill-Dp-Rank", "X-Trtllm-Msgpack", "X-Trtllm-Disagg-Auth":
 		return !transfers
 	}
 	return strings.HasPrefix(name, "X-Warmpath-") || !transfers && strings.HasPrefix(name, "X-Override-")

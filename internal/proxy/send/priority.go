@@ -14,15 +14,19 @@ const VLLMPriority = "X-Vllm-Priority"
 
 // humble takes from an engine with priorities of its own one that the client may not ask for. vLLM serves the lowest
 // number first. SGLang serves the highest first, or the lowest, by a flag that it does not tell; what a kind without a
-// name does is not known either.
+// name does is not known either. SMG and Dynamo, which may stand in an engine's place, have headers too.
 func (a *Outgoing) humble(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	c := a.c
 	if !c.Humble {
 		return edits
 	}
 	vllm := a.d.Kind == fleet.KindVLLM
-	if text := h[VLLMPriority]; len(text) > 0 && (len(text) > 1 || !humble(text[0], true)) {
-		delete(h, VLLMPriority)
+	for _, name := range [...]string{
+		VLLMPriority, "X-Smg-Priority", "X-Dynamo-Request-Priority", "X-Dynamo-Request-Strict-Priority",
+	} {
+		if text := h[name]; len(text) > 0 && (len(text) > 1 || !humble(text[0], name == VLLMPriority)) {
+			delete(h, name)
+		}
 	}
 	if c.Body == nil || c.Prompt.InsertAt == 0 {
 		return edits
