@@ -251,8 +251,9 @@ func TestCacheSalt(t *testing.T) {
 	r := newRig(t, proxy.Config{Tenants: tenants()}, in.handler)
 	salt := func(path, body, tenant string) string {
 		t.Helper()
-		if res, answer := r.post(path, body, "X-Tenant-Id", tenant); res.StatusCode != 200 {
-			t.Fatalf("%d %s", res.StatusCode, answer)
+		res, answer := r.post(path, body, "X-Tenant-Id", tenant, "X-Cache-Salt", "mine")
+		if got := in.header.Get("X-Cache-Salt") != ""; res.StatusCode != 200 || got != (tenant == "") {
+			t.Fatalf("%d %s; the engine got a salt in a header: %t", res.StatusCode, answer, got)
 		}
 		s, _ := in.body["cache_salt"].(string)
 		if k, ok := in.body["extra_key"].(string); ok {

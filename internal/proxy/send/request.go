@@ -18,6 +18,9 @@ func (a *Outgoing) request() *http.Request {
 	header := make(http.Header, len(c.R.Header)+5)
 	copyEndToEnd(header, c.R.Header, a.trusts())
 	c.From.Tell(header, c.R)
+	if a.s.cfg.Tenants.Salts(c.Request.Tenant) {
+		delete(header, saltHeader)
+	}
 	if !a.s.cfg.Resumes {
 		delete(header, resumable)
 	}
@@ -134,6 +137,9 @@ func visible(query string) string {
 	}
 	return b.String()
 }
+
+// saltHeader is where vLLM is to read a salt, before the body's (pull request 57609).
+const saltHeader = "X-Cache-Salt"
 
 // salt adds the edit that keeps the tenants' caches in the engine apart.
 func (a *Outgoing) salt(edits []prompt.Edit) []prompt.Edit {
