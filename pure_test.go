@@ -78,6 +78,22 @@ var tables = []string{
 	"sim/text.words",
 }
 
+// fills says which package fills in which part of a row or view of package pick. Nobody else writes to one, so that
+// each value has one meaning. Shadow evaluation makes rows of its own.
+var fills = map[string][]string{
+	"Candidate":  {"pick", "route", "route/shadow"},
+	"Endpoint":   {"route", "route/shadow"},
+	"Cached":     {"pick", "route/internal/cache", "route/shadow"},
+	"Pace":       {"route/internal/speed"},
+	"Wait":       {"route/internal/backlog", "route/shadow"},
+	"DecodePace": {"route/internal/speed"},
+	"Demand":     {"route/internal/arrivals", "route/shadow"},
+	"Link":       {"route/internal/backlog"},
+	"Terms":      {"route/cost", "policy/leastttft"},       // the latter Spread
+	"View":       {"route", "route/shadow", "policy/rank"}, // the last CacheGate
+}
+
+// TestPure: packages of the pure floor depend on their arguments alone, and change no row that another one fills in.
 func TestPure(t *testing.T) {
 	files := map[string][]*ast.File{}
 	var fset *token.FileSet
@@ -188,9 +204,11 @@ func (c *purity) node(n ast.Node) bool {
 	case *ast.AssignStmt:
 		for _, target := range n.Lhs {
 			c.written(target)
+			c.filled(target)
 		}
 	case *ast.IncDecStmt:
 		c.written(n.X)
+		c.filled(n.X)
 	case *ast.UnaryExpr:
 		if n.Op == token.AND {
 			c.written(n.X)
@@ -275,6 +293,48 @@ func (c *purity) written(e ast.Expr) {
 			return
 		}
 	}
+}
+
+// filled refuses to change a part of a row that another package fills in.
+func (c *purity) filled(e ast.Expr) {
+	for {
+		switch x := e.(type) {
+		case *ast.IndexExpr:
+			e = x.X
+		case *ast.ParenExpr:
+			e = x.X
+		case *ast.SelectorExpr:
+			o, ok := c.info.Uses[x.Sel].(*types.Var)
+			if !ok || !o.IsField() || o.Pkg().Path() != module+"/pick" {
+				e = x.X
+				continue
+			}
+			part := structOf(o)
+			if owners := fills[part]; owners != nil && !slices.Contains(owners, c.name) && !plan[c.name].tests {
+				c.fault(x, "pick.%s.%s is filled in by %s alone", part, o.Name(), strings.Join(owners, ", "))
+			}
+			return
+		default:
+			return
+		}
+	}
+}
+
+// structOf is the name of the type that has a field.
+func structOf(field *types.Var) string {
+	scope := field.Pkg().Scope()
+	for _, name := range scope.Names() {
+		s, ok := scope.Lookup(name).Type().Underlying().(*types.Struct)
+		if !ok {
+			continue
+		}
+		for f := range s.Fields() {
+			if f == field {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // variables refuses package variables that are neither errors nor tables, and returns the names of the tables.

@@ -190,22 +190,20 @@ func narrow(v *pick.View, ok func(row int) bool) {
 func (r *readers) begin(q *asked, l fleet.Leg, a *selection) []pick.Candidate {
 	rows := grown(&q.rows[l], len(a.members))
 	for i := range rows {
-		r.beginRow(q.now, &rows[i].Endpoint, a.members[i])
-	}
-	// operators use pins: they reach endpoints with weight 0 and draining ones too
-	if w := &rows[0].Weight; a.forced == pick.ReasonPinned && *w <= 0 {
-		*w = 1
+		r.beginRow(q.now, &rows[i].Endpoint, a.members[i], a.forced == pick.ReasonPinned)
 	}
 	return rows
 }
 
 // beginRow begins a row with a member's endpoint, and what it and its engine's reports say of it.
-func (r *readers) beginRow(now time.Time, e *pick.Endpoint, m pool.Member) {
+func (r *readers) beginRow(now time.Time, e *pick.Endpoint, m pool.Member, pinned bool) {
 	ep := m.Endpoint()
 	at := ep.Slot()
 	e.Name, e.Key, e.Slot, e.Epoch = ep.Name(), ep.Key(), at, r.cache.Epoch(at)
 	e.Ramp = r.health.Ramp(now, at)
-	e.Weight = ep.Weight() * e.Ramp
+	if e.Weight = ep.Weight() * e.Ramp; pinned && e.Weight <= 0 {
+		e.Weight = 1 // operators use pins: they reach endpoints with weight 0 and draining ones too
+	}
 	e.Kind, e.Model, e.Adapter = ep.Kind(), m.Model(), m.Adapter()
 	e.CacheTokens, e.BlockTokens, e.Places = ep.CacheTokens(), ep.BlockTokens(), ep.Places()
 	r.backlog.LoadInto(at, &e.Load)
