@@ -97,26 +97,6 @@ func (q *asked) tooLong() bool {
 	return true
 }
 
-// holdsFull is the error of a turn that would have to be held when as many wait as may, else nil.
-func (r *readers) holdsFull(q *asked, hold *admission.Turn) error {
-	full, own, waiting := r.backlog.Full(q.asker, r.othersHeld(q))
-	if !full {
-		return nil
-	}
-	return &QueueFullError{
-		Pool: q.pool.Name(), Tenant: own, Waiting: waiting, RetryAfter: retryAfter(r.admission.MaxHold(hold)),
-	}
-}
-
-// othersHeld is how many turns are held beside the request's own.
-func (r *readers) othersHeld(q *asked) backlog.Waiting {
-	w := backlog.Waiting{All: r.admission.Held(), Own: r.admission.HeldOf(q.asker.Tenant)}
-	if !r.admission.Since(q.req.Hold).IsZero() {
-		w.All, w.Own = w.All-1, w.Own-1
-	}
-	return w
-}
-
 // hold holds a turn. Its conversation is no longer idle.
 func (r *Router) hold(q *asked, turn *admission.Turn) Hold {
 	if rest := q.who.Entry.Rest; rest != 0 {
@@ -219,7 +199,7 @@ func (r *Router) HeldTurns(most int) []HeldTurn {
 	return out
 }
 
-// HeldPool is what a pool's held turns need.
+// HeldPool is how many Turns of a Pool are held, and the Tokens that they need beside what members have.
 type HeldPool = admission.PoolHolds
 
 // Held is the number of the router's own held turns.

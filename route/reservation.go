@@ -131,43 +131,6 @@ func (r *Router) newReservation() *reservation {
 	return f
 }
 
-// mayQueue reports whether a request that is no trial can be queued: it computes a prompt, its caller can wait, and it
-// is a first attempt. A decode leg waits for its prefill leg anyway.
-func mayQueue(req *fleet.Request, leg fleet.Leg, ep registry.Endpoint) bool {
-	return req.MayQueue && req.Class == fleet.Turn && leg != fleet.LegDecode && !req.Fails &&
-		req.Pin == "" && len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && !ep.IsSlot()
-}
-
-// queueFull is the error of a request that would have to be queued when the queue is full, else nil.
-func (r *readers) queueFull(q *asked, c *chosen) error {
-	full, own, waiting := r.backlog.Full(q.asker, r.othersHeld(q))
-	if !full {
-		return nil
-	}
-	for _, p := range [...]*placement{&c.compute, &c.answer} {
-		if p.view == nil {
-			continue
-		}
-		row := p.row()
-		ep := r.endpoints.At(row.Slot)
-		w := backlog.Work{
-			Slot: row.Slot, Class: q.req.Class, Leg: p.view.Leg, PromptTokens: p.view.PromptTokens,
-			CachedTokens: row.CachedTokens,
-			MayQueue:     !r.health.Tests(row.Slot) && mayQueue(q.req, p.view.Leg, ep), Asker: q.asker,
-		}
-		if r.backlog.WouldQueue(q.now, w, r.speed) {
-			return &QueueFullError{
-				Pool: q.pool.Name(), Tenant: own, Waiting: waiting,
-				RetryAfter: retryAfter(time.Duration(row.WaitMs * 1e6)),
-			}
-		}
-	}
-	return nil
-}
-
-// retryAfter is when a client that would wait so long is asked to come again: after a second to a minute.
-func retryAfter(wait time.Duration) time.Duration { return min(max(wait, time.Second), time.Minute) }
-
 // reservation is the reservation of a lease; nil when it is not open or belongs to another router.
 func (r *Router) reservation(l fleet.Lease) *reservation {
 	i := uint32(l)

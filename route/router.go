@@ -1,10 +1,11 @@
 // Package route decides where requests go. A Router gets the time, the requests and the events, and returns decisions.
 //
 // It owns the order of steps, and the leases. A decision (decide.go) goes through them as values, each of which the
-// next step needs: what is asked (asked.go), the endpoints that may take it (candidates.go; overflow.go for an alias
-// with several models, prefer.go, unavailable.go where there are none), a row of what the rooms know of each (rows.go),
-// and which of them get it, whole or in two legs (legs.go), or that it is held (admission.go). The last step alone
-// writes: reservation.go and binding.go. explain.go keeps what a decision rested on; internal/explain says it in words.
+// next step needs: what is asked (asked.go); the endpoints that may take it, by their health, drains and weights
+// (candidates.go; overflow.go for an alias with several models, prefer.go, unavailable.go where there are none); a row
+// of what the rooms know of each (rows.go); and which of them get it, whole or in two legs (legs.go), or that it is
+// held (admission.go), or refused since too many wait (full.go). The last step alone writes: reservation.go and
+// binding.go. explain.go keeps what a decision rested on; internal/explain says it in words.
 //
 // observe.go says which file takes each event, in which order rooms hear of it: reservation.go for the first byte and
 // the end of a lease, endpoints.go for endpoints that come, move and go and for probes, silence.go for those that say
