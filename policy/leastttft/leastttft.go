@@ -158,7 +158,7 @@ func equallyCached(v *pick.View) bool {
 // since conversations continue where they begin. With few later turns it is small, so that prompts can gather at their
 // shared prefix.
 func (p *leastTTFT) spread(v *pick.View) {
-	fastest, mean := p.mean(v)
+	fastest, mean := p.standard(v)
 	fewest, sum := -1.0, 0.0
 	p.shares = p.shares[:0]
 	for i := range v.Candidates {
@@ -180,14 +180,14 @@ func (p *leastTTFT) spread(v *pick.View) {
 	}
 }
 
-// placed counts a first turn, unless that had a home.
+// placed notes who were candidates for a first turn, and counts it where it went, unless it had a home there.
 func (p *leastTTFT) placed(v *pick.View, _ *fleet.Request, choice pick.Choice) {
 	if !v.FirstTurn {
 		return
 	}
 	p.dropLeft()
 	if !p.cfg.Without.Has(ablation.Spread) {
-		fastest, mean := p.mean(v)
+		fastest, mean := p.standard(v)
 		for i := range v.Candidates {
 			c := &v.Candidates[i]
 			count := p.countOf(v, c, fastest, mean)
@@ -200,8 +200,9 @@ func (p *leastTTFT) placed(v *pick.View, _ *fleet.Request, choice pick.Choice) {
 	}
 }
 
-// mean is the mean share of the candidates that were present, and the speed of the fastest.
-func (p *leastTTFT) mean(v *pick.View) (fastest, mean float64) {
+// standard is what counts of first turns are measured by: the speed of the fastest candidate, and the mean share of
+// those that were present.
+func (p *leastTTFT) standard(v *pick.View) (fastest, mean float64) {
 	fastest = cost.Speed(v, &v.Candidates[0])
 	for i := range v.Candidates {
 		fastest = min(fastest, cost.Speed(v, &v.Candidates[i]))
@@ -313,7 +314,7 @@ func (p *leastTTFT) nearest(v *pick.View, bestCost float64, limit fairLimit) (in
 	return index, near
 }
 
-// countPlaced counts a first turn.
+// countPlaced counts a first turn at its endpoint, among as many as could have taken it.
 func (p *leastTTFT) countPlaced(v *pick.View, i int) {
 	c := &v.Candidates[i]
 	p.endpoints = max(v.Eligible(), p.recent())

@@ -29,9 +29,9 @@ func (r Reader) Expect(
 	rates Rates,
 ) (w pick.Wait) {
 	e := r.t.endpoints.Get(c.Slot)
-	sent, queued, first := e.sent(), 0, 0.0
+	sent, queued, queuedMs := e.sent(), 0, 0.0
 	if e.queue.n > 0 {
-		queued, first, w.Overtaken = r.t.jobsBefore(
+		queued, queuedMs, w.Overtaken = r.t.jobsBefore(
 			q.Now,
 			e,
 			&q.Asker,
@@ -40,7 +40,7 @@ func (r Reader) Expect(
 		)
 	}
 	competing := r.t.competing(q.Now, e, sent, decodeMs) + queued
-	w.WaitMs = first + r.t.wait(q.Now, e, c, p.MsPerToken, decodeMs, competing, rates)
+	w.WaitMs = queuedMs + r.t.wait(q.Now, e, c, p.MsPerToken, decodeMs, competing, rates)
 	w.Prompts, w.Decoding = e.prompts.streams, e.decoding(sent)
 	if !r.t.cfg.Without.Has(ablation.Occupancy) {
 		w.Occupancy, w.OccupancyMs = e.occupancy(c, h.Resident, q.PromptTokens-shared+q.OutputTokens, decodeMs)
