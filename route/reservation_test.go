@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/leastttft"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -154,11 +155,24 @@ func TestBooksAgainstNaiveModel(t *testing.T) {
 // TestDecisionsAllocateNothing: a turn that goes on is placed and ends without garbage, where its conversation keeps
 // room among those of its endpoint (admission), where that does not pay, and without admission.
 func TestDecisionsAllocateNothing(t *testing.T) {
+	first, leastTTFT := func() pick.Policy { return firstLeast{} }, func() pick.Policy {
+		return leastttft.New(leastttft.Config{}.WithDefaults())
+	}
 	for _, tt := range []struct {
+		name             string
+		policy           func() pick.Policy
+		endpoints        int
 		cache            int64
 		admission, keeps bool
-	}{{1_000_000, true, true}, {400, true, false}, {1_000_000, false, false}} {
-		r, req := fleetOf(64, tt.cache, tt.admission)
+	}{
+		{"keeps", first, 64, 1_000_000, true, true},
+		{"too small", first, 64, 400, true, false},
+		{"without admission", first, 64, 1_000_000, false, false},
+		{"least_ttft, 4", leastTTFT, 4, 1_000_000, false, false},
+		{"least_ttft, 64", leastTTFT, 64, 1_000_000, false, false},
+		{"least_ttft, a shortlist", leastTTFT, 1000, 1_000_000, false, false},
+	} {
+		r, req := fleetOf(tt.endpoints, tt.cache, tt.admission, tt.policy)
 		now := time.Unix(0, 0)
 		turn := func() {
 			now = now.Add(time.Second)
@@ -174,16 +188,16 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 			turn()
 		}
 		if got := testing.AllocsPerRun(1000, turn); got > 0 {
-			t.Errorf("%+v: %.0f allocations a request", tt, got)
+			t.Errorf("%s: %.0f allocations a request", tt.name, got)
 		}
 		if s := r.Status(now)[0]; (s.WorkingSet > 0) != tt.keeps {
-			t.Errorf("%+v: the conversation takes %d tokens", tt, s.WorkingSet)
+			t.Errorf("%s: the conversation takes %d tokens", tt.name, s.WorkingSet)
 		}
 	}
 }
 
-func fleetOf(n int, cacheTokens int64, admission bool) (*route.Router, *fleet.Request) {
-	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Admission: admission})
+func fleetOf(n int, cacheTokens int64, admission bool, policy func() pick.Policy) (*route.Router, *fleet.Request) {
+	r := route.New(route.Config{Policy: policy, Admission: admission})
 	now := time.Unix(0, 0)
 	d := route.Declared{Source: "s"}
 	for i := range n {
@@ -204,7 +218,7 @@ func fleetOf(n int, cacheTokens int64, admission bool) (*route.Router, *fleet.Re
 func BenchmarkRoute(b *testing.B) {
 	for _, n := range []int{4, 64, 200} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			r, req := fleetOf(n, 1_000_000, false)
+			r, req := fleetOf(n, 1_000_000, false, func() pick.Policy { return firstLeast{} })
 			now := time.Unix(0, 0)
 			b.ReportAllocs()
 			for b.Loop() {

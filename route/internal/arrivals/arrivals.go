@@ -118,10 +118,12 @@ func (r Reader) Active(slot int) int { return r.t.endpoints.Get(slot).idles.acti
 type Fleet struct {
 	Watched float64 // see pick.View.Watched
 	mean    float64 // of their TurnsPerMs, where that is taken for the rate of returns
+	tick    uint32  // of the Clock
 }
 
 // Fleet looks at all endpoints that may take a request.
 func (r Reader) Fleet(now time.Time, all pick.Endpoints) (f Fleet) {
+	f.tick = r.t.clock.At(now)
 	var longest *Turns // the endpoint watched for longest
 	for i := range all.Len() {
 		t := &r.t.endpoints.Get(all.At(i).Slot).turns
@@ -154,7 +156,7 @@ func (r Reader) Demand(now time.Time, slot int, f *Fleet, idle uint32, takesMs f
 	case r.t.without.Has(ablation.Returns):
 		d.ReturnsPerMs = f.mean
 	default:
-		d.ReturnsPerMs = e.idles.PerMs(r.t.clock.At(now), idle, takesMs, &r.t.returns)
+		d.ReturnsPerMs = e.idles.PerMs(f.tick, idle, takesMs, &r.t.returns)
 	}
 	return d
 }
