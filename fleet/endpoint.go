@@ -60,7 +60,7 @@ type Endpoint struct {
 	Models []string // declared models; nil means "what the engine reports"
 	Role   Role     // phases it serves; zero serves all
 	IDForm IDForm   // how the engine is sent the conversation id of a request
-	// addresses of its KV events and of their replay, see internal/kvevents; "" asks the engine
+	// addresses of its KV events and of their replay; "" asks the engine
 	KVEvents, KVReplay string
 	KVTopic            string // topic of its events; "" subscribes to all
 

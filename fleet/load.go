@@ -8,7 +8,7 @@ type Load struct {
 	Auxiliary     int   // of Requests, those of class Auxiliary, which take no place at the engine
 	PrefillTokens int64 // uncached prompt tokens of requests before their first byte
 	DecodeTokens  int64 // expected answer tokens of outstanding requests
-	Queued        int   // of Requests, those queued at the router, see backlog.QueueConfig
+	Queued        int   // of Requests, those queued at the router, see route.QueueConfig
 	ContextTokens int64 // prompt and answer tokens resident for outstanding requests
 	EngineWaiting int   // requests in the engine's own queue by its latest report; 0 when not reported
 

@@ -26,7 +26,7 @@ type Request struct {
 	// all that its connection carries goes to one endpoint: it needs a model name where endpoints serve different ones
 	Binds  bool
 	Tenant string // "" for the default tenant
-	// identifies the caller by tenant and key, for rate limits of engines, see Finished.Limited; 0 when unknown
+	// identifies the caller by tenant and key, for rate limits of engines, see route.Finished; 0 when unknown
 	Caller uint64
 
 	Session  string   // explicit conversation id; "" when the client sent none
@@ -38,7 +38,7 @@ type Request struct {
 	HashKey  string   // key for hash policies when there is no session; "" means MintedID
 
 	Content       *Content // hashes of the prompt; nil when unknown
-	ShadowContent *Content // the same for shadow policies only, see Sighting
+	ShadowContent *Content // the same where shadow policies alone need it
 	// what the content tells about the conversation, for requests without Session; nil for nothing
 	Trail *session.Trail
 
@@ -52,17 +52,17 @@ type Request struct {
 	Window int
 	Stream bool // the answer is streamed: its first data comes when the prompt is computed
 
-	// name of the endpoint that last served the conversation according to the client, see the endpoint token; "" for
+	// name of the endpoint that last served the conversation according to the client (the endpoint token); "" for
 	// none
 	Hint    string
 	Pin     string   // name of the endpoint that must take the request; "" for none
 	Exclude []string // names of endpoints that must not take it
 
-	MayQueue   bool       // the caller can hold the request in the router's queue, see Decision.Queued
-	MayHold    bool       // the caller can hold it before it is placed, see Plan.Hold
+	MayQueue   bool       // the caller can hold the request in the router's queue, see route.Decision
+	MayHold    bool       // the caller can hold it before it is placed, see route.Plan
 	QueueClass QueueClass // what its place in the queue depends on
 
-	Splits bool // the caller can serve it in two legs, see Router.Decide
+	Splits bool // the caller can serve it in two legs, see route.Router
 
 	Attempt // what earlier decisions on it add
 }

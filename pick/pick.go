@@ -194,7 +194,7 @@ type View struct {
 	Repeats   bool      // the prompt equals the conversation's latest: a retry, or one of many with the same beginning
 	FirstTurn bool      // the conversation is new to the router
 	Leg       fleet.Leg // what is placed: a whole request or one leg
-	NewID     bool      // the client named the conversation by an id not seen recently, see Decision.NewID
+	NewID     bool      // the client named the conversation by an id not seen recently, see route.Decision
 
 	CacheGate CacheGate // filled in by policies with such a gate
 	Splits    bool      // the request is split if that costs less

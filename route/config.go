@@ -18,10 +18,15 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// Alias is a name that stands for several models.
+// Alias is a name that stands for several models: Name ("*" for every unknown one), Models in order of preference for
+// endpoints that serve several of them, and one of Shares, weights by which new conversations are divided, and
+// Overflow, how long a new prompt may wait at the best engine of each model before the next one is used. Without either
+// the policy chooses among all that serve one.
 type Alias = pool.Alias
 
-// ModelStatus is one model or alias a client can ask for.
+// ModelStatus is one model or alias a client can ask for: ID, of an alias the models (Alias) with their Shares or
+// Overflow, of an adapter its base model (Parent), the largest context of its endpoints (ContextTokens, 0 unknown), and
+// their names in order of declaration (Endpoints).
 type ModelStatus = pool.ModelStatus
 
 // Config configures a Router. Zero values mean the defaults named at each field.
@@ -230,7 +235,10 @@ func (d *Disaggregation) rule() split.Rule {
 	return split.Rule{When: d.When, Threshold: d.Threshold, Tokens: d.Tokens}
 }
 
-// QueueConfig configures the router's queues. The zero value queues nothing: all prompts are sent at once.
+// QueueConfig configures the router's queues. Its fields are Ahead, the work that is sent to an endpoint in advance;
+// Patience, how many times its own prefill time a prompt lets shorter ones overtake it; Promote, the wait after which a
+// request counts as of the next higher priority; and Most, the most requests queued at all endpoints together. The zero
+// value queues nothing: all prompts are sent at once.
 type QueueConfig = backlog.QueueConfig
 
 // The defaults where prompts are queued.
@@ -239,16 +247,17 @@ const (
 	DefaultPatience = backlog.DefaultPatience
 )
 
-// When is a rule for which requests are split, see package split.
+// When is a rule for which requests are split.
 type When = split.When
 
 // The rules. The zero value is WhenTime.
 const (
-	WhenTime     = split.WhenTime
-	WhenFree     = split.WhenFree
-	WhenAlways   = split.WhenAlways
-	WhenNever    = split.WhenNever
-	WhenTokens   = split.WhenTokens
+	WhenTime   = split.WhenTime   // those that are predicted to cost less in two legs
+	WhenFree   = split.WhenFree   // the same where no endpoint has a role
+	WhenAlways = split.WhenAlways // all that can be
+	WhenNever  = split.WhenNever  // none
+	WhenTokens = split.WhenTokens // those whose prompt has at least Threshold tokens
+	// those of whose prompt more than Threshold tokens are not cached where it decodes
 	WhenUncached = split.WhenUncached
 )
 
@@ -261,22 +270,23 @@ type SplitWhy = split.Why
 // SplitWhys lists the words, those of split requests first.
 func SplitWhys() []SplitWhy { return split.Whys() }
 
-// The words, see package split.
+// The words.
 const (
-	SplitAlways       = split.Always
-	SplitLong         = split.Long
-	SplitUncached     = split.Uncached
-	SplitSooner       = split.Sooner
-	SplitKept         = split.Kept
-	WholeNever        = split.WholeNever
-	WholeShort        = split.WholeShort
-	WholeWarm         = split.WholeWarm
-	WholeSooner       = split.WholeSooner
-	WholeUnfit        = split.WholeUnfit
-	WholePinned       = split.WholePinned
-	WholeNoPrefiller  = split.WholeNoPrefiller
-	WholePrefillFails = split.WholePrefillFails
+	SplitAlways       = split.Always            // all are split
+	SplitLong         = split.Long              // its prompt has at least the threshold of tokens
+	SplitUncached     = split.Uncached          // more of its prompt than the threshold is not cached where it decodes
+	SplitSooner       = split.Sooner            // it is predicted to cost less in two legs
+	SplitKept         = split.Kept              // its prompt is computed, and another decoder is to have it
+	WholeNever        = split.WholeNever        // none is split
+	WholeShort        = split.WholeShort        // its prompt has fewer tokens than the threshold
+	WholeWarm         = split.WholeWarm         // no more of its prompt than the threshold is uncached where it decodes
+	WholeSooner       = split.WholeSooner       // it is predicted to cost less at one endpoint
+	WholeUnfit        = split.WholeUnfit        // its kind cannot be split
+	WholePinned       = split.WholePinned       // it must go to one endpoint
+	WholeNoPrefiller  = split.WholeNoPrefiller  // no other endpoint can compute its prompt now
+	WholePrefillFails = split.WholePrefillFails // its prefill leg failed, and the decoder computes the prompt
 )
 
-// Weighed is the predicted cost of a request whole and split.
+// Weighed is the predicted cost of a request in ms, as a whole (WholeMs) and in two legs (SplitMs): what it waits, and
+// what others wait for it. Both are 0 where that was not asked.
 type Weighed = split.Weighed

@@ -22,23 +22,26 @@ type explanation struct {
 	miss       miss.Expected
 }
 
-// Miss is what of a prompt was not found in the cache of the endpoint that got it, and why, see package miss.
+// Miss is what of a prompt was not found in the cache of the endpoint that got it, and why: Cause, and Tokens that
+// could have been found. With MissEvicted Work is how many tokens the endpoint has computed since. With MissPrefix the
+// prompt differs from the conversation's last one between the bytes From and To, in Messages counted from 1. Unseen
+// says that the router had expected to find it. What is unknown is 0.
 type Miss = miss.Miss
 
-// MissCause is why.
+// MissCause is why a prompt was not found.
 type MissCause = miss.Cause
 
 // The causes.
 const (
 	MissNone      = miss.None
-	MissNew       = miss.New
-	MissEvicted   = miss.Evicted
-	MissRestarted = miss.Restarted
-	MissPrefix    = miss.Prefix
-	MissTenant    = miss.Tenant
-	MissAdapter   = miss.Adapter
-	MissElsewhere = miss.Elsewhere
-	MissUnclear   = miss.Unclear
+	MissNew       = miss.New       // nobody has sent a prompt that begins so
+	MissEvicted   = miss.Evicted   // it was there, and made room for others
+	MissRestarted = miss.Restarted // the engine has lost its cache since
+	MissPrefix    = miss.Prefix    // it differs from the conversation's last prompt
+	MissTenant    = miss.Tenant    // its beginning was sent by another tenant, whose cache is kept apart
+	MissAdapter   = miss.Adapter   // it was computed with another model or adapter
+	MissElsewhere = miss.Elsewhere // the conversation, or its beginning, is at another endpoint
+	MissUnclear   = miss.Unclear   // the last prompt was at another router, or before a restart of this one
 )
 
 // Costs is what the terms of a candidate consist of.

@@ -66,7 +66,7 @@ type Placed struct {
 	MaxTokens      int
 	PromptBytes    int
 	TextBytes      int      // canonical bytes of the prompt
-	Chain          []uint64 // names of the prompt's blocks, see package blocks
+	Chain          []uint64 // names of the prompt's blocks, each for all up to its end
 	ReadyMs        float64  // of a decode leg: until its prompt is computed
 	Queued         bool     // it is queued:
 	Key            float64  // its key there

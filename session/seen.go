@@ -3,9 +3,11 @@ package session
 // Seen is a bounded set of conversation ids that clients have sent recently. It tells first turns, as the set of
 // 100,000 ids in TensorRT-LLM PR 14744 does. The id requested longest ago is forgotten and would count as a first turn
 // again. It is not safe for concurrent use.
-type Seen struct{ ids *lru[bool] } // true for an id that was requested more than once
+type Seen struct {
+	ids *lru[bool] // true for an id that was requested more than once
+}
 
-// DefaultSeen is the size of the set in that PR.
+// DefaultSeen is the default size of Seen, that of the set in TensorRT-LLM.
 const DefaultSeen = 100_000
 
 // NewSeen returns an empty set of at most this many ids, at least one.

@@ -90,7 +90,7 @@ type Entry struct {
 	Epoch  uint32
 	Turns  int       // turns so far
 	Rest   uint32    // when its last answer ended, in ticks of the caller's clock; 0 when a turn is running
-	Marks  [4]uint32 // names of places in that prompt, see cache.Warmth; zero unknown
+	Marks  [4]uint32 // names of places in that prompt, with which the next one is compared; zero unknown
 	Leader string    // of an entry about part of a conversation: the conversation's id
 	Last   time.Time // when it was last written; set by the table, ignored by Put
 }

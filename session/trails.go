@@ -265,7 +265,7 @@ func (t *Trails) waiting(p *Trail, was string) int32 {
 // Says reports whether a prompt is long enough to identify a conversation.
 func (p *Trail) Says() bool { return p != nil && p.says() }
 
-// Opens reports whether a prompt is too short for that, but its next turn may identify the conversation.
+// Opens reports whether a prompt is too short to identify a conversation, while its next turn may do so.
 func (p *Trail) Opens() bool { return p != nil && p.Opening }
 
 // earlier returns the end of the longest earlier prompt that p continues, or none, and the index of its mark, or -1.
