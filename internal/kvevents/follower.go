@@ -2,6 +2,7 @@ package kvevents
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -194,36 +195,47 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// reconcile starts and ends streams.
+// reconcile ends streams and starts others. Those that end are ended first, so that what is said of an endpoint last is
+// of the streams that it has.
 func (f *Follower) reconcile(ctx context.Context) {
-	gone, awaited, names := f.change(ctx)
-	f.sayAwaited(awaited)
+	gone, names := f.drop()
 	for _, s := range gone {
 		s.cancel()
 		<-s.done
-		if names[s.at.endpoint] {
-			f.observe(route.KVStreamState{
-				Endpoint: s.at.endpoint, State: kvstream.None,
-				Detail: "not followed any more", Lost: true,
-			})
+		if !names[s.at.endpoint] {
+			continue
 		}
+		state, detail := kvstream.None, "not followed any more"
+		if worst, others := f.worst(s.at.endpoint, s, true); others {
+			state, detail = worst, fmt.Sprintf("rank %d: %s", s.at.rank, detail)
+		}
+		f.observe(route.KVStreamState{Endpoint: s.at.endpoint, State: state, Detail: detail, Lost: true})
 	}
+	f.sayAwaited(f.start(ctx))
 }
 
-// change starts streams and returns those that are to end, endpoints that should connect and have not, and the names of
-// all.
-func (f *Follower) change(ctx context.Context) (gone []*stream, awaited []string, names map[string]bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// wanted are the sources of all endpoints' events; mu is held.
+func (f *Follower) wanted() map[target]bool {
 	want := map[target]bool{}
-	names = map[string]bool{}
 	for _, e := range f.endpoints {
-		names[e.Name] = true
 		for _, t := range f.targets(e) {
 			want[t] = true
 		}
 	}
 	f.tie(want)
+	return want
+}
+
+// drop forgets the streams that are to end, and endpoints that have gone. It returns these streams and the names of the
+// others.
+func (f *Follower) drop() (gone []*stream, names map[string]bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	names = map[string]bool{}
+	for _, e := range f.endpoints {
+		names[e.Name] = true
+	}
+	want := f.wanted()
 	for t, s := range f.streams {
 		if !want[t] {
 			gone = append(gone, s)
@@ -234,12 +246,20 @@ func (f *Follower) change(ctx context.Context) (gone []*stream, awaited []string
 			f.ended[t.endpoint] = sum
 		}
 	}
+	f.connect()
 	maps.DeleteFunc(f.told, func(name string, _ []fleet.KVSource) bool { return !names[name] })
 	maps.DeleteFunc(f.ended, func(name string, _ kvstream.Counts) bool { return !names[name] })
 	maps.DeleteFunc(f.models, func(name string, _ []string) bool { return !names[name] })
 	maps.DeleteFunc(f.first, func(name string, _ int) bool { return !names[name] })
 	maps.DeleteFunc(f.waited, func(name string, _ bool) bool { return !names[name] })
-	for t := range want {
+	return gone, names
+}
+
+// start starts streams and returns the endpoints that should connect and have not.
+func (f *Follower) start(ctx context.Context) (awaited []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for t := range f.wanted() {
 		if f.streams[t] == nil {
 			s := newStream(f, t)
 			f.streams[t] = s
@@ -254,7 +274,7 @@ func (f *Follower) change(ctx context.Context) (gone []*stream, awaited []string
 		}
 	}
 	f.connect()
-	return gone, f.awaited(), names
+	return f.awaited()
 }
 
 // targets are the sources of an endpoint's events; mu is held.

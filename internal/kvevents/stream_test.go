@@ -30,6 +30,7 @@ type heard struct {
 	most   int // of them at once
 	blocks int
 	tokens []route.KVTokens
+	hear   func(route.KVStreamState) // too; nil for nobody
 }
 
 func (h *heard) observe(ev route.Event) {
@@ -38,6 +39,9 @@ func (h *heard) observe(ev route.Event) {
 	switch ev := ev.(type) {
 	case route.KVStreamState:
 		h.states = append(h.states, ev)
+		if h.hear != nil {
+			h.hear(ev)
+		}
 	case route.KVApplied:
 		h.ops += ev.Ops.Len()
 		h.most = max(h.most, ev.Ops.Len())
@@ -156,6 +160,63 @@ func TestEndpointsComeAndGo(t *testing.T) {
 		func(h *heard) bool { return h.states[len(h.states)-1].State == kvstream.None })
 	f.Set(nil)
 	h.until(t, "no figures", func(*heard) bool { return len(f.Figures()) == 0 })
+}
+
+// streams is how many an endpoint's events come by.
+func streams(f *Follower) (n int) {
+	for _, x := range f.Figures() {
+		n += x.Streams
+	}
+	return n
+}
+
+// TestMoves: where an endpoint's events come from elsewhere, the end of the stream before is told before another
+// begins; its last state would be none otherwise.
+func TestMoves(t *testing.T) {
+	_, before := bound(t)
+	_, after := bound(t)
+	f, h := follow(t, DefaultConfig(), fleet.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: before})
+	h.until(t, "a stream", func(*heard) bool { return streams(f) == 1 })
+	ended, begun := false, 0
+	h.mu.Lock()
+	h.hear = func(s route.KVStreamState) {
+		if s.State == kvstream.None && s.Lost {
+			ended, begun = true, streams(f)
+		}
+	}
+	h.mu.Unlock()
+	f.Set([]fleet.Endpoint{{Name: "e", URL: "http://127.0.0.1:1", KVEvents: after}})
+	h.until(t, "the end of the stream before", func(*heard) bool { return ended })
+	h.until(t, "the one after", func(*heard) bool { return streams(f) == 1 })
+	if begun != 0 {
+		t.Errorf("%d streams had begun when the one before ended", begun)
+	}
+}
+
+// TestRankGoes: an endpoint that has fewer ranks than before is followed as before.
+func TestRankGoes(t *testing.T) {
+	sources := make([]fleet.KVSource, 2)
+	for i := range sources {
+		_, addr := bound(t)
+		sources[i] = fleet.KVSource{
+			Rank: i, Events: strings.Replace(addr, "127.0.0.1", "*", 1), Topic: "kv",
+		}
+	}
+	f, h := follow(t, DefaultConfig(), fleet.Endpoint{Name: "e", URL: "http://127.0.0.1:1"})
+	tell := func(s []fleet.KVSource) {
+		f.Listener().Entry(&route.Entry{Event: route.Probed{Endpoint: "e", Report: fleet.Report{KVSources: s}}})
+	}
+	tell(sources)
+	h.until(t, "both ranks", func(*heard) bool { return streams(f) == 2 })
+	tell(sources[:1])
+	h.until(t, "that one has gone", func(h *heard) bool {
+		return len(h.states) > 0 && strings.HasSuffix(h.states[len(h.states)-1].Detail, "not followed any more")
+	})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s := h.states[len(h.states)-1]; s.State == kvstream.None || !s.Lost {
+		t.Errorf("told %+v; the other rank is followed", s)
+	}
 }
 
 // TestUnreachable: an address at which nobody listens is said once, and tried again.
