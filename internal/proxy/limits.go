@@ -51,8 +51,10 @@ type brief struct{ http.RoundTripper }
 // RoundTrip implements http.RoundTripper.
 func (b brief) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := b.RoundTripper.RoundTrip(r)
-	if w, ok := r.Context().(*timeouts.Watch); ok && err == nil && res.StatusCode >= http.StatusBadRequest {
-		w.Shorten(errorSilence)
+	if err == nil && res.StatusCode >= http.StatusBadRequest {
+		if w := timeouts.WatchOf(r.Context()); w != nil {
+			w.Shorten(errorSilence)
+		}
 	}
 	return res, err
 }

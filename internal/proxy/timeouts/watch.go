@@ -28,6 +28,22 @@ type Watch struct {
 	moves bool   // the request can move to another endpoint
 }
 
+type watchKey struct{}
+
+// Value implements context.Context: contexts made of w's lead to it, see WatchOf.
+func (w *Watch) Value(key any) any {
+	if key == (watchKey{}) {
+		return w
+	}
+	return w.Cancelable.Value(key)
+}
+
+// WatchOf is the Watch that a context is made of, nil for none.
+func WatchOf(ctx context.Context) *Watch {
+	w, _ := ctx.Value(watchKey{}).(*Watch)
+	return w
+}
+
 // NewWatch makes the context of an attempt by a decision. line is that of route.Line, moves means that the request can
 // move to another endpoint.
 func NewWatch(ctx context.Context, d *route.Decision, line string, moves bool) *Watch {
