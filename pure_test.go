@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"iter"
 	"os"
 	"os/exec"
 	"path"
@@ -267,56 +268,69 @@ func (c *purity) use(id *ast.Ident) {
 
 // written refuses to change a package variable, or a part of one, or to hand out its address.
 func (c *purity) written(e ast.Expr) {
-	for {
-		switch x := e.(type) {
-		case *ast.IndexExpr:
-			e = x.X
-		case *ast.ParenExpr:
-			e = x.X
-		case *ast.SliceExpr:
-			e = x.X
-		case *ast.StarExpr:
-			e = x.X
+	for part := range parts(e) {
+		switch x := part.(type) {
 		case *ast.SelectorExpr:
 			if o, ok := c.info.Uses[x.Sel].(*types.Var); ok && !o.IsField() {
 				c.fault(x, "a pure package changes the variable %s.%s", o.Pkg().Name(), o.Name())
 				return
 			}
-			e = x.X
 		case *ast.Ident:
 			if o, ok := c.info.Uses[x].(*types.Var); ok && o.Pkg() != nil && o.Parent() == o.Pkg().Scope() {
 				c.fault(x, "a pure package changes its variable %s: keep state in a value that the caller owns",
 					o.Name())
 			}
-			return
-		default:
-			return
+		}
+	}
+}
+
+// parts are the selectors of an expression that can be assigned to, the last first, and the identifier in front.
+func parts(e ast.Expr) iter.Seq[ast.Expr] {
+	return func(yield func(ast.Expr) bool) {
+		for {
+			switch x := e.(type) {
+			case *ast.IndexExpr:
+				e = x.X
+			case *ast.ParenExpr:
+				e = x.X
+			case *ast.SliceExpr:
+				e = x.X
+			case *ast.StarExpr:
+				e = x.X
+			case *ast.SelectorExpr:
+				if !yield(x) {
+					return
+				}
+				e = x.X
+			case *ast.Ident:
+				yield(x)
+				return
+			default:
+				return
+			}
 		}
 	}
 }
 
 // filled refuses to change a part of a row that another package fills in.
 func (c *purity) filled(e ast.Expr) {
-	for {
-		switch x := e.(type) {
-		case *ast.IndexExpr:
-			e = x.X
-		case *ast.ParenExpr:
-			e = x.X
-		case *ast.SelectorExpr:
-			o, ok := c.info.Uses[x.Sel].(*types.Var)
-			if !ok || !o.IsField() || o.Pkg().Path() != module+"/pick" {
-				e = x.X
-				continue
-			}
-			part := structOf(o)
-			if owners := fills[part]; owners != nil && !slices.Contains(owners, c.name) && !plan[c.name].tests {
-				c.fault(x, "pick.%s.%s is filled in by %s alone", part, o.Name(), strings.Join(owners, ", "))
-			}
-			return
-		default:
+	if _, ok := e.(*ast.StarExpr); ok {
+		return // what a part points to is not of the row
+	}
+	for part := range parts(e) {
+		x, ok := part.(*ast.SelectorExpr)
+		if !ok {
 			return
 		}
+		o, ok := c.info.Uses[x.Sel].(*types.Var)
+		if !ok || !o.IsField() || o.Pkg().Path() != module+"/pick" {
+			continue
+		}
+		row := structOf(o)
+		if owners := fills[row]; owners != nil && !slices.Contains(owners, c.name) && !plan[c.name].tests {
+			c.fault(x, "pick.%s.%s is filled in by %s alone", row, o.Name(), strings.Join(owners, ", "))
+		}
+		return
 	}
 }
 

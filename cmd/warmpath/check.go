@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -200,7 +199,7 @@ func describeKeys(line func(name, format string, args ...any), cfg *config.Confi
 			ended++
 		}
 	}
-	text := counted(len(keys), "key") + " of " + counted(len(tenants), "tenant")
+	text := fmt.Sprintf("%d, tenants: %d", len(keys), len(tenants))
 	if cfg.Tenants.KeysFile != "" {
 		text += ", also from " + cfg.Tenants.KeysFile
 	}
@@ -214,13 +213,6 @@ func describeKeys(line func(name, format string, args ...any), cfg *config.Confi
 		text += "; clients without a key are served too (tenants.required: true refuses them)"
 	}
 	line("keys", "%s", text)
-}
-
-func counted(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return strconv.Itoa(n) + " " + what
 }
 
 // describeListeners prints the trusted proxies, and the listeners besides that of clients.

@@ -22,11 +22,11 @@ func TestCheckTellsKeys(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{
 			"{api_keys: [{tenant: a, key: k1}]}",
-			"1 key of 1 tenant; clients without a key are served too (tenants.required: true refuses them)\n",
+			"1, tenants: 1; clients without a key are served too (tenants.required: true refuses them)\n",
 		},
 		{
 			"{required: true, api_keys: [{tenant: a, key: k1}, {tenant: b, key: k2, models: [m], ends: 2020-01-31}]}",
-			"2 keys of 2 tenants, for some models only: 1, ended: 1\n",
+			"2, tenants: 2, for some models only: 1, ended: 1\n",
 		},
 	} {
 		if err := os.WriteFile(file, []byte("endpoints: [http://a:1]\ntenants: "+c.text+"\n"), 0o600); err != nil {

@@ -160,8 +160,8 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 	case e.Draining && e.Load.Requests == 0:
 		add(note, e.Name, "Stop or update it now, or press Undrain to bring it back.", "Drained: nothing runs there.")
 	case e.Draining:
-		add(note, e.Name, "Wait, or press Undrain to bring it back.", "Draining: %s to end there.",
-			plural(uint64(e.Load.Requests), "request"))
+		add(note, e.Name, "Wait, or press Undrain to bring it back.", "Draining; requests still there: %d.",
+			e.Load.Requests)
 	case e.Weight == 0:
 		add(note, e.Name, "Give it a weight above 0 to send traffic there.", "Weight 0: it gets no new requests.")
 	}
@@ -175,7 +175,7 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 	}
 	if e.CacheLosses > 0 && st.UptimeSeconds > 0 {
 		add(note, e.Name, "Nothing, if it was restarted or sent to sleep. Otherwise look why its process ends.",
-			"Its cache was lost: %s.", plural(e.CacheLosses, "time"))
+			"Losses of its cache: %d.", e.CacheLosses)
 	}
 }
 
@@ -302,25 +302,17 @@ func trafficTrouble(endpoints []endpointView, st *statsView, past []point, add t
 	}
 	if queued > 0 {
 		add(note, "", "A short queue is normal at peaks. If it stays, add an engine.",
-			"In the router's queue: %s.", plural(uint64(queued), "request"))
+			"Requests in the router's queue: %d.", queued)
 	}
 	if st.Held > 0 {
 		add(note, "",
 			"Normal at peaks: each waits so that others keep their cache. If it stays, add an engine: docs/agents.md.",
-			"Held: %s. The caches have no room for all sessions under way%s.",
-			plural(uint64(st.Held), "turn"), needs(endpoints, st))
+			"Held turns: %d. The caches have no room for all sessions under way%s.", st.Held, needs(endpoints, st))
 	}
 	if st.DoubleFinished > 0 {
 		add(note, "", "Please report it, with the log. Traffic is not affected.",
-			"Concluded twice, which is a fault of this program: %s.", plural(st.DoubleFinished, "request"))
+			"Requests that were concluded twice, a fault of this program: %d.", st.DoubleFinished)
 	}
-}
-
-func plural(n uint64, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }
 
 // needs says what the sessions under way need of the caches, those that are held included.

@@ -94,7 +94,7 @@ func TestTroubles(t *testing.T) {
 			statsView{Ready: true, Held: 2, HeldTokens: 40},
 			nil, "",
 			[]string{
-				"note Held: 2 turns. The caches have no room for all sessions under way, which need 130 % of them.",
+				"note Held turns: 2. The caches have no room for all sessions under way, which need 130 % of them.",
 			},
 		},
 		{
@@ -185,7 +185,7 @@ func TestTroubles(t *testing.T) {
 		})}, quiet, nil, "", []string{"note Drained"}},
 		{"draining", []endpointView{up("a", func(e *endpointView) {
 			e.Draining, e.Load.Requests = true, 2
-		})}, quiet, nil, "", []string{"note Draining: 2 requests to end there."}},
+		})}, quiet, nil, "", []string{"note Draining; requests still there: 2."}},
 		{"weight 0", []endpointView{up("a", func(e *endpointView) {
 			e.Weight = 0
 		})}, quiet, nil, "", []string{"note Weight 0"}},
@@ -202,7 +202,7 @@ func TestTroubles(t *testing.T) {
 		})}, quiet, nil, "", []string{"warn It does not report cached tokens"}},
 		{"cache lost", []endpointView{up("a", func(e *endpointView) {
 			e.CacheLosses = 2
-		})}, quiet, nil, "", []string{"note Its cache was lost: 2 times."}},
+		})}, quiet, nil, "", []string{"note Losses of its cache: 2."}},
 		{
 			"failures",
 			[]endpointView{up("a", nil)},
@@ -247,7 +247,7 @@ func TestTroubles(t *testing.T) {
 		},
 		{"queued", []endpointView{up("a", func(e *endpointView) {
 			e.Load.Queued = 3
-		})}, quiet, nil, "", []string{"note In the router's queue: 3 requests."}},
+		})}, quiet, nil, "", []string{"note Requests in the router's queue: 3."}},
 		{"concerns", []endpointView{up("a", nil)}, statsView{Ready: true, concerns: []Concern{
 			{"100 % odd", "Look."},
 		}}, nil, "", []string{"warn 100 % odd"}},
@@ -256,7 +256,7 @@ func TestTroubles(t *testing.T) {
 			[]endpointView{up("a", nil)},
 			statsView{Ready: true, DoubleFinished: 1},
 			nil, "",
-			[]string{"note Concluded twice, which is a fault of this program: 1 request."},
+			[]string{"note Requests that were concluded twice, a fault of this program: 1."},
 		},
 		{
 			"configuration",

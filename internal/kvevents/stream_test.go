@@ -30,7 +30,7 @@ type heard struct {
 	most   int // of them at once
 	blocks int
 	tokens []route.KVTokens
-	hear   func(route.KVStreamState) // too; nil for nobody
+	hear   func(route.KVStreamState) // is called with each state, unless it is nil
 }
 
 func (h *heard) observe(ev route.Event) {

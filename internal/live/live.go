@@ -25,7 +25,7 @@ type Fleet struct {
 
 	dispatched map[fleet.Lease]chan struct{} // of those in line, closed when it is their turn
 
-	changed    chan struct{} // see Changed; nil while nobody waits
+	changed    chan struct{} // what Changed returned; nil until it is called again
 	generation uint64        // of what endpoints serve, when it was made
 
 	roles  atomic.Bool  // some endpoint has one

@@ -174,7 +174,7 @@ func TestLateMakesNoConnection(t *testing.T) {
 	cancel()
 	<-first.Done()
 	if l.current().Err() == nil {
-		t.Error("a connection may be made although nobody waits for it any more")
+		t.Error("a connection may still be made for a command that has ended")
 	}
 	done()
 	if err := l.current().Err(); err != nil {

@@ -21,7 +21,7 @@ func (c *closing) Close() error {
 	return c.Conn.Close()
 }
 
-// TestCutOverTLS: a connection whose other end reads no more is cut at once, without a word that nobody takes.
+// TestCutOverTLS: a connection whose other end reads no more is cut at once: no closing message of TLS is waited for.
 func TestCutOverTLS(t *testing.T) {
 	s := httptest.NewUnstartedServer(nil)
 	s.StartTLS()

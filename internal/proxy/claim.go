@@ -70,7 +70,7 @@ func (c *call) charge() error {
 		c.wait = limits.Wait
 	}
 	q.QueueClass.Priority = min(asked, limits.QueueClass.Priority)
-	c.Humble = limits.QueueClass.Priority < fleet.PriorityHigh
+	c.CapsPriority = limits.QueueClass.Priority < fleet.PriorityHigh
 	return nil
 }
 

@@ -21,7 +21,7 @@ import (
 
 // TestAdapterMoves: while an adapter is unloaded from one engine and loaded into another, and no list has been read
 // since, requests for it wait for the lists, and no longer. One that is nowhere, or of which no engine was known, is
-// refused at once. A client that leaves meanwhile is not told that there is no such model, and nobody is.
+// refused at once. A client that leaves meanwhile gets no answer, and counts as 499 instead of 404.
 func TestAdapterMoves(t *testing.T) {
 	const gone = `{"error":{"message":"The model ` + "`ad`" + ` does not exist.","type":"NotFoundError","code":404}}`
 	for name, tt := range map[string]struct {
@@ -32,11 +32,11 @@ func TestAdapterMoves(t *testing.T) {
 		status  int
 		took    time.Duration // ms, the first request
 	}{
-		"to the other engine":         {2, 300 * time.Millisecond, true, time.Hour, 200, 340},
-		"nowhere":                     {2, 0, true, time.Hour, 404, 1500},
-		"from the only engine":        {1, 0, true, time.Hour, 404, 0},
-		"a model that nobody listed":  {2, 0, false, time.Hour, 404, 0},
-		"after its clients have left": {2, 300 * time.Millisecond, true, 150 * time.Millisecond, 499, 150},
+		"to the other engine":          {2, 300 * time.Millisecond, true, time.Hour, 200, 340},
+		"nowhere":                      {2, 0, true, time.Hour, 404, 1500},
+		"from the only engine":         {1, 0, true, time.Hour, 404, 0},
+		"a model that no engine lists": {2, 0, false, time.Hour, 404, 0},
+		"after its clients have left":  {2, 300 * time.Millisecond, true, 150 * time.Millisecond, 499, 150},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -33,9 +33,9 @@ type Incoming struct {
 	// be compressed
 	Opened atomic.Bool
 	// the answer may name what the engine keeps for the tenant from now on, so that it must be readable
-	Keeps  bool
-	Humble bool // the client may not ask for a high priority
-	OurKey bool // the client's API key names its tenant, and is not the engine's
+	Keeps        bool
+	CapsPriority bool // the client may not ask for a high priority, of engines neither
+	OurKey       bool // the client's API key names its tenant, and is not the engine's
 
 	// exchanges the request in the place of the transport; nil for the transport. A prefill leg is never carried
 	Transport external.Transport

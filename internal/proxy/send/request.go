@@ -33,7 +33,7 @@ func (a *Outgoing) request() *http.Request {
 	a.span.Inject(header)
 	a.labelBlocks(header)
 	a.uncompressed(header)
-	edits := a.leg(header, a.apart(a.salt(a.ask(a.attended(a.humble(header, a.Address(header)))))))
+	edits := a.leg(header, a.apart(a.salt(a.ask(a.attended(a.capPriority(header, a.Address(header)))))))
 	edits = a.tellAdapter(a.tellSession(a.tellConversation(a.tellFirstTurn(edits))))
 
 	out := new(http.Request).WithContext(a.ctx)
