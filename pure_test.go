@@ -76,6 +76,7 @@ var tables = []string{
 	"prompt/jsonscan.isEscape",
 	"prompt/jsonscan.kindNames",
 	"prompt/jsonscan.wide", // what the processor can
+	"route/internal/arrivals.firstTick",
 	"sim/text.words",
 }
 

@@ -43,6 +43,15 @@ func spanOf(age int) (from, width uint32) {
 	return (2 + uint32(age&1)) * width, width
 }
 
+// firstTick is the first tick of each age, and of what is older than all.
+var firstTick = func() (first [ages + 1]float64) {
+	for age := range first {
+		from, _ := spanOf(age)
+		first[age] = float64(from)
+	}
+	return first
+}()
+
 // Returns is the learnt hazard rate: the share of the conversations that reach an age bucket and return within it.
 type Returns struct {
 	back, passed [ages]float64        // conversations that returned within the bucket, and that stayed idle beyond it
@@ -52,6 +61,8 @@ type Returns struct {
 
 // returnLine is a share that falls linearly with each tick.
 type returnLine struct{ share, perTick float64 }
+
+func (l *returnLine) at(ticks float64) float64 { return l.share - float64(l.perTick*ticks) }
 
 func (s *Returns) count(age int, back, passed float64) {
 	s.back[age] += back
@@ -82,8 +93,7 @@ func (s *Returns) learn(now uint32) {
 
 // idle is the share still idle after this many ticks, interpolated linearly within a bucket.
 func (s *Returns) idle(ticks float64) float64 {
-	l := &s.lines[ageOf(uint32(min(ticks, math.MaxUint32)))]
-	return l.share - float64(l.perTick*ticks)
+	return s.lines[ageOf(uint32(min(ticks, math.MaxUint32)))].at(ticks)
 }
 
 // Idles holds the idle conversations of an endpoint.
@@ -189,10 +199,15 @@ func (r *Idles) Advance(now uint32, s *Returns) {
 	}
 }
 
-// settle computes a span's mean idle time and its conditional rate of return.
+// settled is a span's mean idle time, and 1 / the share still idle after it.
+func (p *span) settled(now uint32, s *Returns) (idled, each float64) {
+	idled = max(0, float64(now)-float64(p.from)/2-float64(p.to-1)/2)
+	return idled, 1 / max(s.idle(idled), fit.Least)
+}
+
+// settle writes what settled says, and the conditional rate of return.
 func (p *span) settle(now uint32, s *Returns) {
-	p.idled = max(0, float64(now)-float64(p.from)/2-float64(p.to-1)/2) // mean
-	p.each = 1 / max(s.idle(p.idled), fit.Least)
+	p.idled, p.each = p.settled(now, s)
 	p.perTick = float64(s.lines[ageOf(uint32(min(p.idled, math.MaxUint32)))].perTick * p.each)
 }
 
@@ -215,18 +230,30 @@ func (r *Idles) expected(now, own uint32, ticks float64, s *Returns) float64 {
 			sum -= float64(r.spans[p].perTick * ticks)
 		}
 	}
-	for i := from; i < len(r.spans); i++ {
-		p := &r.spans[i]
+	spans := r.spans[from:]
+	if len(spans) == 0 {
+		return sum
+	}
+	age := ages // of a span in so many ticks; no later span has been idle for longer
+	if now == r.at {
+		age = ageOf(uint32(min(spans[0].idled+ticks, math.MaxUint32)))
+	}
+	line, first := &s.lines[age], firstTick[age]
+	for i := range spans {
+		p := &spans[i]
+		n, idled, each := p.n, p.idled, p.each
 		if now != r.at {
-			then := *p
-			then.settle(now, s)
-			p = &then
+			idled, each = p.settled(now, s)
 		}
-		n := float64(p.n)
-		if p.from <= own && own < p.to {
-			n = max(0, n-1)
+		if own != 0 && p.from <= own && own < p.to && n > 0 {
+			n--
 		}
-		sum += float64(n * (1 - float64(s.idle(p.idled+ticks)*p.each)))
+		idled += ticks
+		for idled < first {
+			age--
+			line, first = &s.lines[age], firstTick[age]
+		}
+		sum += float64(float64(n) * (1 - float64(line.at(idled)*each)))
 	}
 	return sum
 }
