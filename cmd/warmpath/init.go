@@ -71,10 +71,13 @@ func runInit(c *cobra.Command, e env, o initOptions, args []string) error {
 		if c.Context().Err() != nil {
 			return nil
 		}
-		if r.Healthy {
-			fmt.Fprintf(e.stderr, "%s: %s\n", at, strings.Join(append([]string{r.Kind}, r.Models...), " "))
-		} else {
+		switch {
+		case !r.Healthy:
 			fmt.Fprintf(e.stderr, "%s: not healthy now: %s\n", at, r.Detail)
+		case len(r.Models) == 0:
+			fmt.Fprintf(e.stderr, "%s: %s: %s\n", at, r.Kind, r.Detail)
+		default:
+			fmt.Fprintf(e.stderr, "%s: %s\n", at, strings.Join(append([]string{r.Kind}, r.Models...), " "))
 		}
 		endpoints = append(endpoints, r.Endpoint())
 	}

@@ -145,16 +145,20 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 			add(warn, e.Name, "See whether this machine reaches "+e.URL+".", "No answer to a health check yet.")
 		}
 	}
-	listless := e.State == "up" && len(e.Models) == 0 &&
-		e.Kind != string(fleet.KindUnknown) && e.Kind != string(fleet.KindOther) // these may take any name
-	if listless && st.UptimeSeconds > settled {
-		add(warn, e.Name, "Load a model there, or name its models in the configuration (models at the endpoint).",
-			"It lists no models: requests that name one do not go there, and get 404 where no other engine has it.")
-	}
-	if e.State == "up" && len(e.Models) == 0 && e.Kind == string(fleet.KindOther) && st.UptimeSeconds > settled &&
-		(e.Served == nil || e.Served.Requests == e.Served.Failed) {
+	switch {
+	case e.State != "up" || len(e.Models) > 0 || st.UptimeSeconds <= settled:
+	case e.Guarded:
+		add(warn, e.Name, "Give the router its key (api_key, api_key_env or api_key_file at the endpoint).",
+			"It lists its models only to those who have its key: the router knows neither them nor its load.")
+	case e.Kind == string(fleet.KindOther):
+		if e.Served != nil && e.Served.Requests > e.Served.Failed {
+			break
+		}
 		add(warn, e.Name, "If no engine is there, correct its URL. Otherwise name its models (models at the endpoint).",
 			"Perhaps no engine: its kind is not known, it lists no models, and it has answered no request well.")
+	case e.Kind != string(fleet.KindUnknown): // one of another kind may take any name
+		add(warn, e.Name, "Load a model there, or name its models in the configuration (models at the endpoint).",
+			"It lists no models: requests that name one do not go there, and get 404 where no other engine has it.")
 	}
 	switch {
 	case e.Draining && e.Load.Requests == 0:

@@ -50,6 +50,16 @@ func TestTroubles(t *testing.T) {
 			[]string{"warn It lists no models", "warn Perhaps no engine"},
 		},
 		{
+			"engines that want a key",
+			[]endpointView{
+				up("a", func(e *endpointView) { e.Guarded, e.Models = true, nil }),
+				up("b", func(e *endpointView) { e.Guarded, e.Kind, e.Models = true, "other", nil }),
+				up("c", func(e *endpointView) { e.Guarded = true }), // its models are in the configuration
+			},
+			quiet, nil, "",
+			[]string{"warn It lists its models only to those who", "warn It lists its models only to those who"},
+		},
+		{
 			"an engine of an unknown kind that answers",
 			[]endpointView{up("a", func(e *endpointView) {
 				e.Kind, e.Models, e.Served = "other", nil, &heardOf{Requests: 2, Failed: 1}

@@ -25,6 +25,7 @@ type endpointView struct {
 	Detail string   `json:"detail,omitempty"`
 	// asleep: it waits to be woken; dozing: the next request wakes it
 	Sleep        string   `json:"sleep,omitempty"`
+	Guarded      bool     `json:"guarded,omitempty"`       // it lists its models only to those who have its key
 	UntilSeconds *float64 `json:"until_seconds,omitempty"` // from now, while ejected or busy
 	Draining     bool     `json:"draining"`
 	Gone         bool     `json:"gone"`
@@ -143,6 +144,7 @@ func viewEndpoint(now time.Time, s *route.EndpointStatus, heard *heardOf) endpoi
 		Name: s.Endpoint.Name, URL: redactURL(s.Endpoint.URL), Kind: string(s.Kind), Part: s.Endpoint.Part.String(),
 		Role: string(s.Endpoint.Role), Source: s.Source, Weight: s.Endpoint.Weight, Models: []string{},
 		State: string(s.State), Detail: cmp.Or(s.Detail, s.Report.Rests), Sleep: s.Report.Sleep.String(),
+		Guarded:  s.Report.Guarded,
 		Draining: s.Draining, Gone: s.Gone, Ramp: s.Ramp, Load: loadView{
 			s.Load.Requests, s.Load.Queued, s.Load.PrefillTokens, s.Load.DecodeTokens, s.Load.ContextTokens,
 			s.Load.TransferRequests, s.Load.TransferTokens,

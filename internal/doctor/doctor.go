@@ -107,8 +107,8 @@ func Examine(ctx context.Context, base string, o Options) *Report {
 	}
 	w := watch(ctx, base, o.Key)
 	defer w.stop()
-	last, ok := w.until(cmp.Or(o.Wait, probeWait), func(p *fleet.Report) bool {
-		return p.Refused || p.Healthy && len(p.Models) > 0
+	last, _ := w.until(cmp.Or(o.Wait, probeWait), func(p *fleet.Report) bool {
+		return p.Refused || p.Healthy && (len(p.Models) > 0 || p.Guarded)
 	})
 	r.Healthy, r.Detail, r.Kind = last.Healthy, last.Detail, string(last.Kind)
 	if !last.Healthy {
@@ -130,8 +130,11 @@ func Examine(ctx context.Context, base string, o Options) *Report {
 		return r
 	}
 	r.clock(ctx, c)
-	if !ok && o.Model == "" {
+	if len(r.Models) == 0 && o.Model == "" {
 		r.Detail = "it lists no models: name one with --model"
+		if last.Guarded {
+			r.Detail = "it tells what it is and has only to those who have its key: give the key with --key"
+		}
 		r.advise()
 		return r
 	}

@@ -147,6 +147,23 @@ func TestSickEngines(t *testing.T) {
 	}
 }
 
+// TestGuarded: an engine that answers 401 to all but its health is one whose key is missing or wrong, whether or not a
+// key was given, and not one without models.
+func TestGuarded(t *testing.T) {
+	t.Parallel()
+	e := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/health" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	defer e.Close()
+	for _, key := range []string{"", "wrong"} {
+		if r := Examine(t.Context(), e.URL, Options{Key: key}); !r.Healthy || !strings.Contains(r.Detail, "--key") {
+			t.Errorf("with the key %q: got %+v", key, r)
+		}
+	}
+}
+
 func TestCacheJudged(t *testing.T) {
 	told := func(cached int, first time.Duration) sample {
 		return sample{prompt: 1500, cached: cached, cachedIsTold: true, first: first}

@@ -277,10 +277,13 @@ func TestModelsBehindAKey(t *testing.T) {
 			f.status["/v1/models"] = test.code
 			var lines strings.Builder
 			log := slog.New(slog.NewTextHandler(&lines, nil))
-			_, _, stop := startLogged(log, f, Config{ModelsInterval: time.Second},
+			_, rec, stop := startLogged(log, f, Config{ModelsInterval: time.Second},
 				fleet.Endpoint{Name: "a", URL: "http://a", Kind: fleet.KindVLLM, APIKey: test.key})
 			time.Sleep(time.Minute)
 			stop()
+			if r, _ := rec.last("a"); r.Guarded != (test.want != "") {
+				t.Errorf("%d with the key %q: guarded %t", test.code, test.key, r.Guarded)
+			}
 			want := 1
 			if test.want == "" {
 				want = 0

@@ -304,6 +304,7 @@ func (t *target) computes(err error, worked bool) bool {
 	for _, e := range t.current() {
 		t.p.observe(route.Probed{Endpoint: e.Name, Asked: t.heard, Report: fleet.Report{
 			Healthy: true, Unanswered: true, Detail: err.Error() + ", while it has requests", Kind: t.kind,
+			Guarded: t.guarded,
 		}})
 	}
 	return true
@@ -460,7 +461,7 @@ func (t *target) noteParts(whole fleet.Report) {
 
 // read is what the answers say of a part.
 func (t *target) read(got []engine.Answer, part fleet.Part) fleet.Report {
-	r := fleet.Report{Healthy: true, Kind: t.kind}
+	r := fleet.Report{Healthy: true, Kind: t.kind, Guarded: t.guarded}
 	for _, a := range got {
 		if err := t.dialect.Read(a, part, &r); err != nil {
 			t.log.Debug("answer of no use", "part", part.String(), "error", err)

@@ -210,7 +210,7 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	o := &e.r.report
 	// a server that loads its model has a port again, and is not well yet
 	o.Refused = n.Refused || o.Refused && !n.Healthy
-	o.Healthy, o.Unanswered, o.Detail = n.Healthy, n.Unanswered, n.Detail
+	o.Healthy, o.Unanswered, o.Detail, o.Guarded = n.Healthy, n.Unanswered, n.Detail, n.Guarded
 	if n.Kind != fleet.KindUnknown && n.Kind != o.Kind {
 		if o.Kind = n.Kind; e.r.spec.Kind == fleet.KindUnknown {
 			t.touch(e) // see RoleOnly
