@@ -209,9 +209,29 @@ func TestReadRanked(t *testing.T) {
 				`{"version":"0.5.23","dp_size":2,"page_size":1,"max_total_num_tokens":1000,"max_running_requests":64}`)}},
 			fleet.Report{Version: "0.5.23", Ranks: 2, BlockTokens: 1, CacheTokens: 1000, Slots: 32},
 		},
+		sglangPriorities(`true,"schedule_low_priority_values_first":false,"default_priority_value":null`,
+			fleet.Precedence{Order: fleet.HighestFirst, Unsaid: math.MinInt64}),
+		sglangPriorities(`true,"schedule_low_priority_values_first":true`,
+			fleet.Precedence{Order: fleet.LowestFirst, Unsaid: math.MaxInt64}),
+		sglangPriorities(`true,"default_priority_value":-3`, fleet.Precedence{Order: fleet.HighestFirst, Unsaid: -3}),
+		sglangPriorities(`true,"schedule_low_priority_values_first":true,"default_priority_value":0`,
+			fleet.Precedence{Order: fleet.LowestFirst}),
+		sglangPriorities(`true,"default_priority_value":1e300`,
+			fleet.Precedence{Order: fleet.HighestFirst, Unsaid: math.MinInt64}),
+		sglangPriorities(`false,"default_priority_value":5`, fleet.Precedence{}),
 	} {
 		c.run(t)
 	}
+}
+
+// sglangPriorities is SGLang's /server_info with --enable-priority-scheduling and what belongs to it.
+func sglangPriorities(enabled string, want fleet.Precedence) readCase {
+	return readCase{"sglang, priorities: " + enabled, fleet.KindSGLang, fleet.Part{}, []Answer{
+		{
+			Ask: AskInfo, Path: "/server_info", Status: 200,
+			Body: []byte(`{"enable_priority_scheduling":` + enabled + `}`),
+		},
+	}, fleet.Report{Precedence: want}}
 }
 
 func TestReadOthers(t *testing.T) {

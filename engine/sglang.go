@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/warmpath/warmpath/engine/rawjson"
@@ -72,17 +73,20 @@ func (sglang) Address(part fleet.Part) Addressing {
 // readSGLangInfo reads /server_info: all server arguments at the top, and one internal state per rank.
 func readSGLangInfo(a Answer, part fleet.Part, r *fleet.Report) error {
 	var info struct {
-		Version     string  `json:"version"`
-		Ranks       float64 `json:"dp_size"`
-		Page        float64 `json:"page_size"`
-		CacheTokens float64 `json:"max_total_num_tokens"`
-		Running     float64 `json:"max_running_requests"`
-		Context     float64 `json:"context_length"`
-		CacheReport bool    `json:"enable_cache_report"`
-		CacheOff    bool    `json:"disable_radix_cache"`
-		Sessions    bool    `json:"enable_session_radix_cache"` // since pull request 29436
-		Mode        string  `json:"disaggregation_mode"`
-		Bootstrap   float64 `json:"disaggregation_bootstrap_port"`
+		Version     string   `json:"version"`
+		Ranks       float64  `json:"dp_size"`
+		Page        float64  `json:"page_size"`
+		CacheTokens float64  `json:"max_total_num_tokens"`
+		Running     float64  `json:"max_running_requests"`
+		Context     float64  `json:"context_length"`
+		CacheReport bool     `json:"enable_cache_report"`
+		CacheOff    bool     `json:"disable_radix_cache"`
+		Sessions    bool     `json:"enable_session_radix_cache"` // since pull request 29436
+		Mode        string   `json:"disaggregation_mode"`
+		Bootstrap   float64  `json:"disaggregation_bootstrap_port"`
+		Priorities  bool     `json:"enable_priority_scheduling"`
+		LowestFirst bool     `json:"schedule_low_priority_values_first"`
+		Unsaid      *float64 `json:"default_priority_value"`
 		Events      struct {
 			Host   string  `json:"endpoint_host"`
 			Port   float64 `json:"endpoint_port_base"`
@@ -124,6 +128,9 @@ func readSGLangInfo(a Answer, part fleet.Part, r *fleet.Report) error {
 	}
 	r.ReportsCached, r.CacheOff = r.ReportsCached || info.CacheReport, info.CacheOff
 	r.Sessions = info.Sessions && !info.CacheOff
+	if info.Priorities {
+		r.Precedence = sglangPrecedence(info.LowestFirst, info.Unsaid)
+	}
 	if n := tokens(info.Bootstrap); info.Mode == "prefill" && n > 0 && n < 1<<16 {
 		r.BootstrapPort = n
 	}
@@ -140,6 +147,18 @@ func readSGLangInfo(a Answer, part fleet.Part, r *fleet.Report) error {
 	}
 	capContext(r.Models, tokens(info.Context))
 	return nil
+}
+
+// sglangPrecedence: without --default-priority-value, a request that names no priority comes after all that do.
+func sglangPrecedence(lowestFirst bool, unsaid *float64) fleet.Precedence {
+	p := fleet.Precedence{Order: fleet.HighestFirst, Unsaid: math.MinInt64}
+	if lowestFirst {
+		p = fleet.Precedence{Order: fleet.LowestFirst, Unsaid: math.MaxInt64}
+	}
+	if unsaid != nil && math.Abs(*unsaid) < 1<<53 {
+		p.Unsaid = int64(*unsaid)
+	}
+	return p
 }
 
 // sglangLoad is one rank's load: in /v1/loads under the first names, in /get_load under num_reqs, which includes

@@ -140,6 +140,7 @@ type Report struct {
 	ReportsCached bool // the engine's usage is known to include cached tokens
 	CacheOff      bool // the engine says that it reuses no prefixes
 	Sessions      bool // it keeps KV cache by the session that a request names, until that is closed (SGLang)
+	Precedence    Precedence
 
 	// Handover is the JSON that a decoder needs to fetch this engine's KV cache before it has answered
 	// (disaggregated_params of TensorRT-LLM's /server_info); "" if it reports none.
@@ -149,6 +150,35 @@ type Report struct {
 	Rests string // why it is Asleep and what wakes it, for display
 
 	KVSources []KVSource // where it publishes KV events; nil: not asked, or not reported this time
+}
+
+// Precedence is how an engine reads the priorities of requests. The zero value says nothing: it is not known, or the
+// engine reads none.
+type Precedence struct {
+	Order  Order
+	Unsaid int64 // what a request without a priority counts as
+}
+
+// Order says which priorities an engine serves first.
+type Order int8
+
+// The orders of priorities.
+const (
+	OrderUnknown Order = iota
+	LowestFirst
+	HighestFirst
+)
+
+// Sooner reports whether a priority may put its request before those without one.
+func (p Precedence) Sooner(priority int64) bool {
+	switch p.Order {
+	case LowestFirst:
+		return priority < p.Unsaid
+	case HighestFirst:
+		return priority > p.Unsaid
+	default:
+		return true
+	}
 }
 
 // Sleep is what an engine says about whether it computes now. Whatever sleeps has lost its KV cache.

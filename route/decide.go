@@ -137,7 +137,7 @@ func (r *Router) commit(
 	made.Reason, made.Candidates, made.Full = choice.Reason, v.Eligible(), v.Full
 	made.PromptTokens, made.CachedTokens = v.PromptTokens, c.CachedTokens
 	made.Leg, made.Why, made.Weighed, made.CacheGate = v.Leg, chose.why, chose.weighed, v.CacheGate
-	made.TellSession, made.Passed = ep.KeepsSessions(), chose.passed
+	made.TellSession, made.Precedence, made.Passed = ep.KeepsSessions(), ep.Precedence(), chose.passed
 	if v.Leg == fleet.LegPrefill {
 		made.Handover = ep.Handover()
 	}

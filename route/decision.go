@@ -22,7 +22,8 @@ type Decision struct {
 	// is_first_turn of TensorRT-LLM PR 14744: the client named the conversation by an id that is not among the last
 	// 100,000; false without an id
 	NewID       bool
-	TellSession bool // the endpoint is to be told Session, see fleet.Report.Sessions
+	TellSession bool             // the endpoint is to be told Session, see fleet.Report.Sessions
+	Precedence  fleet.Precedence // how the endpoint reads priorities
 	Reason      pick.Reason
 	Candidates  int // how many endpoints were eligible
 	Full        int // how many more would have been, had their caches room for the session, see Config.Admission

@@ -335,8 +335,8 @@ type Limits struct {
 	// trusted_proxies.
 	Client ClientLimits `yaml:"client"`
 	// Priority is the highest that clients may ask for (X-Warmpath-Priority, service_tier, vLLM's priority): low,
-	// normal or high. Tenants may have another. Where it is not high, engines get no higher priority either: what a
-	// client says becomes 0.
+	// normal or high. Tenants may have another. Where it is not high, engines get no priority either that may put a
+	// request before those without one.
 	Priority string `yaml:"priority"`
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -400,20 +401,39 @@ func TestFloodOfOneTenant(t *testing.T) {
 // TestPriorityTowardsEngines: an engine gets no priority of its own kind that the client may not ask for.
 func TestPriorityTowardsEngines(t *testing.T) {
 	const header = "X-Vllm-Priority"
+	none := fleet.Precedence{}
+	highest := func(unsaid int64) fleet.Precedence {
+		return fleet.Precedence{Order: fleet.HighestFirst, Unsaid: unsaid}
+	}
+	lowest := func(unsaid int64) fleet.Precedence {
+		return fleet.Precedence{Order: fleet.LowestFirst, Unsaid: unsaid}
+	}
 	for _, tt := range []struct {
 		kind       fleet.Kind
+		reads      fleet.Precedence
 		sent, want string // the number, as it is written
 	}{
-		{fleet.KindVLLM, "-5", "0"},
-		{fleet.KindVLLM, `"-5"`, "0"},
-		{fleet.KindVLLM, "-1e3", "0"},
-		{fleet.KindVLLM, "5", "5"},
-		{fleet.KindVLLM, "0", "0"},
-		{fleet.KindVLLM, "null", "null"},
-		{fleet.KindSGLang, "5", "0"},
-		{fleet.KindSGLang, "-5", "0"},
-		{fleet.KindSGLang, "0", "0"},
-		{fleet.KindUnknown, "-5", "0"},
+		{fleet.KindVLLM, none, "-5", "0"},
+		{fleet.KindVLLM, none, `"-5"`, "0"},
+		{fleet.KindVLLM, none, "-1e3", "0"},
+		{fleet.KindVLLM, none, "5", "5"},
+		{fleet.KindVLLM, none, "99999999999999999999", "99999999999999999999"},
+		{fleet.KindVLLM, none, "-99999999999999999999", "0"},
+		{fleet.KindVLLM, none, "0", "0"},
+		{fleet.KindVLLM, none, "null", "null"},
+		{fleet.KindSGLang, none, "5", "null"}, // not known yet
+		{fleet.KindSGLang, none, "0", "null"},
+		{fleet.KindSGLang, highest(math.MinInt64), "-5", "null"}, // before all that name none
+		{fleet.KindSGLang, highest(math.MinInt64), "0", "null"},
+		{fleet.KindSGLang, highest(3), "4", "null"},
+		{fleet.KindSGLang, highest(3), "3", "3"},
+		{fleet.KindSGLang, highest(3), "-5", "-5"}, // later than those that name none
+		{fleet.KindSGLang, highest(3), "-5.5", "null"},
+		{fleet.KindSGLang, lowest(math.MaxInt64), "5", "null"},
+		{fleet.KindSGLang, lowest(3), "2", "null"},
+		{fleet.KindSGLang, lowest(3), "5", "5"},
+		{fleet.KindOther, none, "-5", "0"},
+		{fleet.KindOther, none, "5", "0"},
 	} {
 		for _, most := range []fleet.Priority{fleet.PriorityLow, fleet.PriorityNormal, fleet.PriorityHigh} {
 			var in inbox
@@ -421,13 +441,22 @@ func TestPriorityTowardsEngines(t *testing.T) {
 				All: quota.Limits{QueueClass: fleet.QueueClass{Priority: most}},
 			})}, in.handler)
 			r.as(tt.kind, "")
+			for _, s := range r.fleet.Status() {
+				r.fleet.Observe(route.Probed{Endpoint: s.Endpoint.Name, Report: fleet.Report{
+					Healthy: true, Precedence: tt.reads,
+				}})
+			}
 			want := tt.want
 			if most == fleet.PriorityHigh {
 				want = tt.sent
 			}
 			for _, path := range []string{
-				"/v1/chat/completions", "/v1/messages", "/inference/v1/generate", "/v1/embeddings",
+				"/v1/chat/completions", "/v1/messages", "/inference/v1/generate", "/v1/embeddings", "/v1/responses",
 			} {
+				want := want
+				if path == "/v1/responses" && tt.kind == fleet.KindSGLang && most != fleet.PriorityHigh {
+					want = "0" // SGLang takes no null there
+				}
 				body := func(n string) string {
 					return `{"priority":` + n + `,"model":"m","stream":false,"priority":` + n + `}`
 				}
@@ -436,7 +465,7 @@ func TestPriorityTowardsEngines(t *testing.T) {
 					t.Errorf("%s, at most %v, %s: the engine got %s, want %s", tt.kind, most, path, in.raw, body(want))
 				}
 				r.post(path, chatBody, header, tt.sent)
-				passes := most == fleet.PriorityHigh || tt.sent == "5" || tt.sent == "0"
+				passes := most == fleet.PriorityHigh || strings.Trim(tt.sent, "0123456789") == ""
 				if got := in.header.Get(header); (got == tt.sent) != passes || got != "" && !passes {
 					t.Errorf("%s, at most %v, %s: the engine got the header %q for %q",
 						tt.kind, most, path, got, tt.sent)

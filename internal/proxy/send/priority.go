@@ -1,8 +1,9 @@
 package send
 
 import (
+	"errors"
 	"net/http"
-	"strings"
+	"strconv"
 
 	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/fleet"
@@ -12,33 +13,52 @@ import (
 // VLLMPriority is the header in which vLLM reads the priority before it reads the body (0.33.0, base/serving.py).
 const VLLMPriority = "X-Vllm-Priority"
 
-// capPriority withholds a priority of the engine's own that the client may not ask for. vLLM serves the lowest number
-// first. SGLang serves the highest first, or the lowest, by a flag that it does not tell; what a kind without a name
-// does is not known either. SMG and Dynamo, which may stand in an engine's place, have headers too.
+// capPriority withholds a priority of the engine's own that the client may not ask for: one that may put its request
+// before those that name none. SMG and Dynamo, which may stand in an engine's place, have headers too.
 func (a *Outgoing) capPriority(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	c := a.c
 	if !c.CapsPriority {
 		return edits
 	}
-	vllm := a.d.Kind == fleet.KindVLLM
 	for _, name := range [...]string{
-		VLLMPriority, "X-Smg-Priority", "X-Dynamo-Request-Priority", "X-Dynamo-Request-Strict-Priority",
+		"X-Smg-Priority", "X-Dynamo-Request-Priority", "X-Dynamo-Request-Strict-Priority",
 	} {
-		if text := h[name]; len(text) > 0 && (len(text) > 1 || !mayKeep(text[0], name == VLLMPriority)) {
+		if text := h[name]; len(text) > 0 && (len(text) > 1 || text[0] != "0") {
 			delete(h, name)
 		}
+	}
+	if text := h[VLLMPriority]; len(text) > 0 && (len(text) > 1 || sooner(text[0], vllmPrecedence)) {
+		delete(h, VLLMPriority)
 	}
 	if c.Body == nil || c.Prompt.InsertAt == 0 {
 		return edits
 	}
-	if number := c.member("priority"); !rawjson.IsNull(number) && !mayKeep(string(number), vllm) {
-		edits = append(edits, c.Prompt.SetField("priority", []byte{'0'}))
+	precedence, unsaid := a.precedence()
+	if number := c.member("priority"); !rawjson.IsNull(number) && sooner(string(number), precedence) {
+		edits = append(edits, c.Prompt.SetField("priority", []byte(unsaid)))
 	}
 	return edits
 }
 
-// mayKeep reports whether a priority puts its request before no other one: it is 0, or above where higher numbers go
-// later.
-func mayKeep(number string, later bool) bool {
-	return number != "" && strings.Trim(number, "0") == "" || later && strings.Trim(number, "0123456789") == ""
+// vllmPrecedence: vLLM serves the lowest number first, and takes 0 where there is none.
+var vllmPrecedence = fleet.Precedence{Order: fleet.LowestFirst}
+
+// precedence is how the endpoint reads the priority in the body, and the value that says none. SGLang's is null, since
+// there a request with 0 may come before one without; only its /v1/responses takes no null, and reads no priority. An
+// engine of an unknown kind may be any of them: it gets 0, which none refuses.
+func (a *Outgoing) precedence() (p fleet.Precedence, unsaid string) {
+	switch {
+	case a.d.Kind == fleet.KindVLLM:
+		return vllmPrecedence, "0"
+	case a.d.Kind == fleet.KindSGLang && a.c.API != prompt.Responses:
+		return a.d.Precedence, "null"
+	default:
+		return fleet.Precedence{}, "0"
+	}
+}
+
+// sooner reports whether a priority may put its request before those that name none. What is no whole number may.
+func sooner(number string, p fleet.Precedence) bool {
+	n, err := strconv.ParseInt(number, 10, 64) // of one out of range it is the nearest
+	return err != nil && !errors.Is(err, strconv.ErrRange) || p.Sooner(n)
 }

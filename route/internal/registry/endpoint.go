@@ -151,6 +151,9 @@ func (e Endpoint) Detail() string { return e.r.report.Detail }
 // KeepsSessions is fleet.Report.Sessions.
 func (e Endpoint) KeepsSessions() bool { return e.r.report.Sessions }
 
+// Precedence is fleet.Report.Precedence.
+func (e Endpoint) Precedence() fleet.Precedence { return e.r.report.Precedence }
+
 // Handover is what a decoder needs to fetch its KV cache, see fleet.Report.
 func (e Endpoint) Handover() string { return e.r.report.Handover }
 

@@ -239,6 +239,9 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	}
 	setPositive(&o.BootstrapPort, n.BootstrapPort)
 	o.ReportsCached, o.Sessions = o.ReportsCached || n.ReportsCached, o.Sessions || n.Sessions
+	if n.Precedence != (fleet.Precedence{}) {
+		o.Precedence = n.Precedence
+	}
 	if n.Handover != "" {
 		o.Handover = n.Handover
 	}
