@@ -4,8 +4,10 @@ import "github.com/warmpath/warmpath/prompt/jsonscan"
 
 // Models lists every model and adapter that a body may name to an engine, with each value of a repeated member, since
 // engines differ in which they take: model, SGLang's lora_path, the name and the path in lora_request (TensorRT-LLM),
-// and for /api/show name (Ollama). Of APIs that are not known it also lists model within other members, as batches and
-// sessions of the realtime API have it, but where a model or a client made up the names.
+// and for /api/show name (Ollama), and those that a router in an engine's place goes on to: models (OpenRouter),
+// fallbacks and the like (LiteLLM), and any of these in extra_body, which LiteLLM passes on. Of APIs that are not known
+// it also lists model within other members, as batches and sessions of the realtime API have it, but where a model or a
+// client made up the names.
 //
 // base reports whether an engine may compute its own model, since the member by which it is told another one is not
 // there, or anything but a name stands in it: null, or in a list. That member is model, but lora_path in SGLang's own
@@ -26,6 +28,7 @@ type models struct {
 	by          string // the member by which an engine is told a model
 	told        bool   // that member is there
 	untold      bool   // anything but a name stands in it
+	extra       int    // how many extra_body are open
 	body        []byte
 	c           jsonscan.Cursor
 	names       []string
@@ -48,6 +51,13 @@ func (m *models) object(depth int) bool {
 			}
 		case depth == 1 && name == "lora_request" && value == jsonscan.Object:
 			ok = m.adapter()
+		case (depth == 1 || m.inner) && goesOn(name):
+			ok = m.further(value, 0)
+		case depth == 1 && name == "extra_body" && value == jsonscan.Object && m.extra < 4:
+			told, untold := m.told, m.untold
+			m.extra++
+			ok = m.object(1)
+			m.extra, m.told, m.untold = m.extra-1, told, untold
 		case m.inner && depth < deepest && !made(name, 1):
 			ok = m.within(value, depth)
 		default:
@@ -85,6 +95,50 @@ func (m *models) name() bool {
 	name := jsonscan.Decode(m.body, m.c.At())
 	m.names = append(m.names, name)
 	return name != ""
+}
+
+// goesOn reports whether a member names models for when the first fails.
+func goesOn(name string) bool {
+	switch name {
+	case "models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks":
+		return true
+	}
+	return false
+}
+
+// further reads such a member: a name, or names in a list, in the lists of a mapping from models, or as model of an
+// object that overrides members of the request.
+func (m *models) further(kind jsonscan.Kind, depth int) bool {
+	switch {
+	case kind == jsonscan.String:
+		m.name()
+		return true
+	case kind == jsonscan.Array && depth < deepest:
+		for kind = m.c.Next(); kind != jsonscan.ArrayEnd; kind = m.c.Next() {
+			if !m.further(kind, depth+1) {
+				return false
+			}
+		}
+		return true
+	case kind == jsonscan.Object && depth < deepest:
+		for kind = m.c.Next(); kind == jsonscan.Key; kind = m.c.Next() {
+			raw, plain := m.c.Raw()
+			if !plain {
+				raw = jsonscan.AppendDecoded(nil, raw)
+			}
+			names := string(raw) == "model"
+			if value := m.c.Next(); value == jsonscan.Array || names {
+				if !m.further(value, depth+1) {
+					return false
+				}
+			} else if !m.c.Skip(value) {
+				return false
+			}
+		}
+		return kind == jsonscan.ObjectEnd
+	default:
+		return m.c.Skip(kind)
+	}
 }
 
 // adapter reads a lora_request.

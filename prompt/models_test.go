@@ -35,6 +35,28 @@ func TestModels(t *testing.T) {
 		{Completions, "", `{"model":"a","lora_request":{"lora_name":"l","lora_int_id":1,"lora_path":"/p"}}`, []string{
 			"a", "l", "/p",
 		}, false},
+		{Chat, "", `{"model":"a","models":["b","c"],"route":"fallback"}`, []string{"a", "b", "c"}, false},
+		{Chat, "", `{"models":["b"],"m\u006fdels":["c"]}`, []string{"b", "c"}, true},
+		{Chat, "", `{"model":"a","models":"b"}`, []string{"a", "b"}, false},
+		{Chat, "", `{"model":"a","fallbacks":["b",{"model":"c","messages":[{"content":"x"}],"user":"x"}]}`, []string{
+			"a", "b", "c",
+		}, false},
+		{
+			Chat, "",
+			`{"model":"a","fallbacks":[{"a":["b",{"model":"c"}]}],"context_window_fallbacks":[{"*":["d"]}]}`,
+			[]string{"a", "b", "c", "d"},
+			false,
+		},
+		{Chat, "", `{"model":"a","content_policy_fallbacks":[{"a":["b"]}]}`, []string{"a", "b"}, false},
+		{
+			Chat, "",
+			`{"model":"a","extra_body":{"model":"b","models":["c"],"fallbacks":["d"],"extra_body":{"model":"e"}}}`,
+			[]string{"a", "b", "c", "d", "e"},
+			false,
+		},
+		{Other, "", `{"requests":[{"params":{"model":"a","fallbacks":["b"]}}]}`, []string{"a", "b"}, true},
+		{Chat, "", `{"extra_body":{"model":"b"}}`, []string{"b"}, true},
+		{Chat, "", `{"model":"a","metadata":{"models":["b"]},"tools":[{"fallbacks":["c"]}]}`, []string{"a"}, false},
 		{Other, "/api/show", `{"name":"a"}`, []string{"a"}, true},
 		{Other, "/v1/x", `{"name":"a"}`, nil, true},
 		{Other, "", `{"requests":[{"custom_id":"1","params":{"model":"a","messages":[{"content":"x"}]}},{"params":{"model":"b"}}]}`, []string{"a", "b"}, true},

@@ -111,6 +111,19 @@ var ways = []way{
 		"an adapter of TensorRT-LLM", "POST", "/v1/completions", "",
 		`{"model":"m","prompt":"x","lora_request":{"lora_name":"MODEL"}}`,
 	},
+	{"OpenRouter's list", "POST", "/v1/chat/completions", "", `{"model":"m","models":["m","MODEL"],"messages":[]}`},
+	{
+		"fallbacks of LiteLLM", "POST", "/v1/chat/completions", "",
+		`{"model":"m","messages":[],"fallbacks":[{"model":"MODEL","messages":[]}]}`,
+	},
+	{
+		"fallbacks by model", "POST", "/v1/responses", "",
+		`{"model":"m","input":"x","context_window_fallbacks":[{"m":["MODEL"]}]}`,
+	},
+	{
+		"what LiteLLM passes on", "POST", "/v1/messages", "",
+		`{"model":"m","messages":[],"extra_body":{"model":"MODEL"}}`,
+	},
 	{"JSON as text", "POST", "/completion", "text/plain", `{"model":"MODEL","prompt":"x"}`},
 	{"JSON as bytes", "POST", "/completion", "application/octet-stream", `{"model":"MODEL","prompt":"x"}`},
 	{"a mark before JSON", "POST", "/completion", "", "\ufeff" + `{"model":"MODEL","prompt":"x"}`},
