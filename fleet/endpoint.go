@@ -1,5 +1,5 @@
-// Package fleet is the vocabulary of the decision core, as values: endpoints, probe reports, requests, leases, outcomes
-// and usage.
+// Package fleet is the vocabulary of the decision core, as values: endpoints, the models and aliases that they serve,
+// probe reports, requests, leases, outcomes and usage, and the words for why a request was split or missed a cache.
 //
 // It defines the terms, their units and their zero values. It keeps no state and decides nothing; every other package
 // of the core may import it.

@@ -12,3 +12,12 @@ const (
 	Silent State = "silent"
 	Wrong  State = "wrong" // several predictions in a row were wrong; feedback from answers is used instead
 )
+
+// Figures are what a router knows of an endpoint by its KV events.
+type Figures struct {
+	State  State
+	Blocks int    // cached, as far as it is known
+	Untied uint64 // blocks stored of which it is not known whose conversation they are
+	Tied   uint64 // blocks stored in conversations that are known
+	Wrong  uint64 // times that the events were found to contradict the answers, and not used for a while
+}

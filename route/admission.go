@@ -199,8 +199,20 @@ func (r *Router) HeldTurns(most int) []HeldTurn {
 	return out
 }
 
-// HeldPool is how many Turns of a Pool are held, and the Tokens that they need beside what members have.
-type HeldPool = admission.PoolHolds
+// HeldPool is the held turns of a pool.
+type HeldPool struct {
+	Pool   string // its name, a model or alias
+	Turns  int
+	Tokens int64 // that they need beside what its endpoints have cached
+}
+
+// heldPools lists the pools with held turns.
+func (r *Router) heldPools() (out []HeldPool) {
+	r.readers.admission.EachPool(func(pool string, turns int, tokens int64) {
+		out = append(out, HeldPool{Pool: pool, Turns: turns, Tokens: tokens})
+	})
+	return out
+}
 
 // Held is the number of the router's own held turns.
 func (r *Router) Held() int { return r.readers.admission.Held() }

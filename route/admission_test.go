@@ -231,7 +231,7 @@ func TestHeldCountAsWaiting(t *testing.T) {
 
 // TestHeldCountInAllPools: the limit of a tenant is one for all models, as it is for turns that are queued.
 func TestHeldCountInAllPools(t *testing.T) {
-	s := newShort(t, func(c *route.Config) { c.Aliases = []route.Alias{{Name: "other", Models: []string{"m"}}} })
+	s := newShort(t, func(c *route.Config) { c.Aliases = []fleet.Alias{{Name: "other", Models: []string{"m"}}} })
 	for n, model := range []string{"m", "other"} {
 		_, err := s.Decide(s.now, &fleet.Request{
 			Model: model, Session: "d", Class: fleet.Turn, PromptTokens: 60_000, MayQueue: true, MayHold: true, Seed: 1,
@@ -416,7 +416,7 @@ func TestSharedPrefixOfAnAlias(t *testing.T) {
 	for _, order := range [][2]string{{"m", "n"}, {"n", "m"}} {
 		r := route.New(route.Config{
 			Policy: func() pick.Policy { return firstLeast{} }, Admission: true,
-			Aliases: []route.Alias{{Name: "chat", Models: order[:]}},
+			Aliases: []fleet.Alias{{Name: "chat", Models: order[:]}},
 		})
 		now := time.Unix(1000, 0)
 		d := route.Declared{Source: "s"}

@@ -30,7 +30,7 @@ func TestLegsDrawTheirOwnNumbers(t *testing.T) {
 		r := route.New(route.Config{
 			Policy: func() pick.Policy { return drawing{pick.Plain{Name: "d"}, decoding, &other} },
 			Disaggregation: route.Disaggregation{
-				When:    route.WhenAlways,
+				When:    fleet.WhenAlways,
 				Prefill: func() pick.Policy { return drawing{pick.Plain{Name: "p"}, 1, &drawn} },
 				Decode:  func() pick.Policy { return drawing{pick.Plain{Name: "d"}, decoding, &other} },
 			},

@@ -18,22 +18,11 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// Alias is a name that stands for several models: Name ("*" for every unknown one), Models in order of preference for
-// endpoints that serve several of them, and one of Shares, weights by which new conversations are divided, and
-// Overflow, how long a new prompt may wait at the best engine of each model before the next one is used. Without either
-// the policy chooses among all that serve one.
-type Alias = pool.Alias
-
-// ModelStatus is one model or alias a client can ask for: ID, of an alias the models (Alias) with their Shares or
-// Overflow, of an adapter its base model (Parent), the largest context of its endpoints (ContextTokens, 0 unknown), and
-// their names in order of declaration (Endpoints).
-type ModelStatus = pool.ModelStatus
-
 // Config configures a Router. Zero values mean the defaults named at each field.
 type Config struct {
 	Policy   func() pick.Policy // makes the policy of one pool; required
 	Models   []ModelRules       // other rules for some models; of several entries that have one the first counts
-	Aliases  []Alias
+	Aliases  []fleet.Alias
 	Sessions session.Config
 	Explain  bool       // keep the candidates of each decision until its end, for Ended.Candidates
 	Needs    pick.Needs // columns to fill in besides those that the policies need, for shadows
@@ -92,6 +81,9 @@ func (c Config) WithDefaults() Config {
 	if c.Queue.Patience == 0 {
 		c.Queue.Patience = DefaultPatience
 	}
+	if c.Queue.Promote <= 0 {
+		c.Queue.Promote = 30 * time.Second
+	}
 	if c.Shortlist == 0 {
 		c.Shortlist = 64
 	}
@@ -136,7 +128,10 @@ func (c Config) conversations() conversation.Config {
 }
 
 func (c Config) backlog() backlog.Config {
-	return backlog.Config{Queue: c.Queue, Silent: c.Silent, Without: c.Without}
+	return backlog.Config{
+		Ahead: c.Queue.Ahead, Patience: c.Queue.Patience, Promote: c.Queue.Promote, Most: c.Queue.Most,
+		Silent: c.Silent, Without: c.Without,
+	}
 }
 
 func (c Config) pools() pool.Config {
@@ -193,10 +188,10 @@ type ModelRules struct {
 // Disaggregation configures pools with roles. The zero value splits by predicted time, and both sides use the router's
 // policy.
 type Disaggregation struct {
-	When      When
-	Threshold int // tokens, see When
+	When      fleet.SplitWhen
+	Threshold int // tokens of a prompt, of fleet.WhenTokens and fleet.WhenUncached
 
-	// Tokens measures a prompt for WhenTokens; nil uses the router's own estimate.
+	// Tokens measures a prompt for fleet.WhenTokens; nil uses the router's own estimate.
 	Tokens func(*fleet.Request) int
 
 	Prefill func() pick.Policy // policy for a pool's prefill legs; nil is Config.Policy
@@ -209,7 +204,7 @@ type Disaggregation struct {
 
 func (d *Disaggregation) withDefaults(policy func() pick.Policy) {
 	if d.When == "" {
-		d.When = WhenTime
+		d.When = fleet.WhenTime
 	}
 	if d.Prefill == nil {
 		d.Prefill = policy
@@ -221,8 +216,9 @@ func (d *Disaggregation) withDefaults(policy func() pick.Policy) {
 
 func (d *Disaggregation) validate() error {
 	var errs []error
-	if d.When != "" && !slices.Contains(Whens(), d.When) {
-		errs = append(errs, fmt.Errorf("%q is not a rule for splitting requests; known: %v", d.When, Whens()))
+	if d.When != "" && !slices.Contains(fleet.SplitWhens(), d.When) {
+		errs = append(errs,
+			fmt.Errorf("%q is not a rule for splitting requests; known: %v", d.When, fleet.SplitWhens()))
 	}
 	if d.Threshold < 0 {
 		errs = append(errs, fmt.Errorf("the threshold is %d tokens, must not be negative", d.Threshold))
@@ -235,58 +231,17 @@ func (d *Disaggregation) rule() split.Rule {
 	return split.Rule{When: d.When, Threshold: d.Threshold, Tokens: d.Tokens}
 }
 
-// QueueConfig configures the router's queues. Its fields are Ahead, the work that is sent to an endpoint in advance;
-// Patience, how many times its own prefill time a prompt lets shorter ones overtake it; Promote, the wait after which a
-// request counts as of the next higher priority; and Most, the most requests queued at all endpoints together. The zero
-// value queues nothing: all prompts are sent at once.
-type QueueConfig = backlog.QueueConfig
+// QueueConfig configures the router's queues, one for each endpoint: a prompt waits there while its endpoint has enough
+// to compute, and shorter prompts go first. The zero value queues nothing: all prompts are sent at once.
+type QueueConfig struct {
+	Ahead    time.Duration // work sent to an endpoint in advance; 0 for no queue; DefaultAhead is a good value
+	Patience float64       // times its own prefill time during which a prompt can be overtaken; default DefaultPatience
+	Promote  time.Duration // wait after which a request counts as of the next higher priority; default 30 s
+	Most     int           // most requests queued at all endpoints together; 0 for no limit
+}
 
-// The defaults where prompts are queued.
+// The values of a queue, see QueueConfig.
 const (
-	DefaultAhead    = backlog.DefaultAhead
-	DefaultPatience = backlog.DefaultPatience
+	DefaultAhead    = 500 * time.Millisecond
+	DefaultPatience = 5
 )
-
-// When is a rule for which requests are split.
-type When = split.When
-
-// The rules. The zero value is WhenTime.
-const (
-	WhenTime   = split.WhenTime   // those that are predicted to cost less in two legs
-	WhenFree   = split.WhenFree   // the same where no endpoint has a role
-	WhenAlways = split.WhenAlways // all that can be
-	WhenNever  = split.WhenNever  // none
-	WhenTokens = split.WhenTokens // those whose prompt has at least Threshold tokens
-	// those of whose prompt more than Threshold tokens are not cached where it decodes
-	WhenUncached = split.WhenUncached
-)
-
-// Whens lists the rules.
-func Whens() []When { return split.Whens() }
-
-// SplitWhy is the word that says why a request was split or not.
-type SplitWhy = split.Why
-
-// SplitWhys lists the words, those of split requests first.
-func SplitWhys() []SplitWhy { return split.Whys() }
-
-// The words.
-const (
-	SplitAlways       = split.Always            // all are split
-	SplitLong         = split.Long              // its prompt has at least the threshold of tokens
-	SplitUncached     = split.Uncached          // more of its prompt than the threshold is not cached where it decodes
-	SplitSooner       = split.Sooner            // it is predicted to cost less in two legs
-	SplitKept         = split.Kept              // its prompt is computed, and another decoder is to have it
-	WholeNever        = split.WholeNever        // none is split
-	WholeShort        = split.WholeShort        // its prompt has fewer tokens than the threshold
-	WholeWarm         = split.WholeWarm         // no more of its prompt than the threshold is uncached where it decodes
-	WholeSooner       = split.WholeSooner       // it is predicted to cost less at one endpoint
-	WholeUnfit        = split.WholeUnfit        // its kind cannot be split
-	WholePinned       = split.WholePinned       // it must go to one endpoint
-	WholeNoPrefiller  = split.WholeNoPrefiller  // no other endpoint can compute its prompt now
-	WholePrefillFails = split.WholePrefillFails // its prefill leg failed, and the decoder computes the prompt
-)
-
-// Weighed is the predicted cost of a request in ms, as a whole (WholeMs) and in two legs (SplitMs): what it waits, and
-// what others wait for it. Both are 0 where that was not asked.
-type Weighed = split.Weighed

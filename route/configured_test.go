@@ -51,7 +51,7 @@ func TestConfigured(t *testing.T) {
 		t.Errorf("the pool has got another policy, and chooses %s", at)
 	}
 	next := with(1)
-	next.Aliases = []route.Alias{{Name: "fast", Models: []string{"m"}}}
+	next.Aliases = []fleet.Alias{{Name: "fast", Models: []string{"m"}}}
 	next.Sessions = session.Config{Max: 5}
 	r.Observe(now, route.Configured{Config: next, Policies: true})
 	third, at := ask("m")

@@ -45,8 +45,8 @@ type Decision struct {
 	Held time.Duration // how long it was held before it was placed, see Config.Admission
 
 	Leg       fleet.Leg
-	Why       SplitWhy // why the request was split or not; "" where nothing is split
-	Weighed   Weighed
+	Why       fleet.SplitWhy // why the request was split or not; "" where nothing is split
+	Weighed   fleet.Weighed
 	CacheGate pick.CacheGate // of a policy that has one
 
 	Peer     fleet.Peer // learnt facts about the endpoint, for KV transfers

@@ -44,8 +44,8 @@ type Ended struct {
 	Usage     fleet.Usage
 	Stream    bool // the client asked for a stream
 
-	Miss Miss   // why it was not in the cache; zero unless Config.Explain
-	Home string // the conversation's home before the decision; "" for none
+	Miss fleet.Miss // why it was not in the cache; zero unless Config.Explain
+	Home string     // the conversation's home before the decision; "" for none
 	// the chosen one first, then the best others by cost, at most 15; nil unless Config.Explain. Valid until the next
 	// observation
 	Candidates []pick.Candidate

@@ -22,28 +22,6 @@ type explanation struct {
 	miss       miss.Expected
 }
 
-// Miss is what of a prompt was not found in the cache of the endpoint that got it, and why: Cause, and Tokens that
-// could have been found. With MissEvicted Work is how many tokens the endpoint has computed since. With MissPrefix the
-// prompt differs from the conversation's last one between the bytes From and To, in Messages counted from 1. Unseen
-// says that the router had expected to find it. What is unknown is 0.
-type Miss = miss.Miss
-
-// MissCause is why a prompt was not found.
-type MissCause = miss.Cause
-
-// The causes.
-const (
-	MissNone      = miss.None
-	MissNew       = miss.New       // nobody has sent a prompt that begins so
-	MissEvicted   = miss.Evicted   // it was there, and made room for others
-	MissRestarted = miss.Restarted // the engine has lost its cache since
-	MissPrefix    = miss.Prefix    // it differs from the conversation's last prompt
-	MissTenant    = miss.Tenant    // its beginning was sent by another tenant, whose cache is kept apart
-	MissAdapter   = miss.Adapter   // it was computed with another model or adapter
-	MissElsewhere = miss.Elsewhere // the conversation, or its beginning, is at another endpoint
-	MissUnclear   = miss.Unclear   // the last prompt was at another router, or before a restart of this one
-)
-
 // Costs is what the terms of a candidate consist of.
 type Costs struct {
 	Uncached    float64    // tokens that its prefill or transfer is reckoned for
@@ -148,7 +126,7 @@ func (r *Router) expectMiss(q *asked, p *placement, f *reservation) miss.Expecte
 // explainEnd moves a reservation's explanation into its Ended. The reservation gets the memory of the previous one.
 func (r *Router) explainEnd(e *Ended, f *reservation, stream bool) {
 	free, parts, x := e.Candidates[:0], e.Costs[:0], &f.explanation
-	e.Miss = Miss{}
+	e.Miss = fleet.Miss{}
 	if r.cfg.Explain {
 		epoch := r.cache.Reader().Epoch(f.ep.Slot())
 		e.Miss = x.miss.Corrected(&e.Usage, f.decision.CachedTokens, epoch)

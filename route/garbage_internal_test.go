@@ -67,7 +67,9 @@ func fillAll[T any](s []T, junk T) {
 // TestNothingOfADecisionSurvives: two routers get the same requests, and the memory of one is spoilt before each
 // decision.
 func TestNothingOfADecisionSurvives(t *testing.T) {
-	for _, when := range []When{WhenTime, WhenFree, WhenAlways, WhenUncached, WhenNever} {
+	for _, when := range []fleet.SplitWhen{
+		fleet.WhenTime, fleet.WhenFree, fleet.WhenAlways, fleet.WhenUncached, fleet.WhenNever,
+	} {
 		newRouter := func() *Router {
 			r := New(Config{Policy: func() pick.Policy { return leastWait{} }, Disaggregation: Disaggregation{
 				When: when, Threshold: 500,

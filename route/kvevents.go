@@ -53,10 +53,6 @@ func (KVStreamState) event() {}
 func (KVTick) event()        {}
 func (KVTokens) event()      {}
 
-// KVFigures are the figures of an endpoint's KV events: their State, Blocks cached, blocks stored for conversations
-// that are known (Tied) and that are not (Untied), and how often the events contradicted the answers (Wrong).
-type KVFigures = reported.Figures
-
 // kvApply applies the operations of a stream.
 func (r *Router) kvApply(now time.Time, ep registry.Endpoint, ev *KVApplied) {
 	b := reported.Batch{Ops: ev.Ops, Blocks: ev.Blocks, Size: ev.Size}

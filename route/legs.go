@@ -14,10 +14,10 @@ import (
 type chosen struct {
 	hold *admission.Turn // to be held, and nothing else is set; nil where it is not
 
-	answer  placement // of the answer or of the whole request
-	compute placement // of the prefill leg
-	why     SplitWhy  // why it is split or not
-	weighed Weighed
+	answer  placement      // of the answer or of the whole request
+	compute placement      // of the prefill leg
+	why     fleet.SplitWhy // why it is split or not
+	weighed fleet.Weighed
 	passed  []PassedOver // see settled
 }
 
@@ -44,10 +44,10 @@ func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 			by.prices = r.prices(rule, by.leg)
 		}
 		if prefill, err = r.fillPrefill(q, seen, &by); err != nil {
-			if r.noFallback && rule.When != WhenFree || p.SplitsAlways() && !p.ServesWhole() {
+			if r.noFallback && rule.When != fleet.WhenFree || p.SplitsAlways() && !p.ServesWhole() {
 				return err
 			}
-			why, undecided = WholeNoPrefiller, false
+			why, undecided = fleet.WholeNoPrefiller, false
 		}
 	}
 	var priced prices
@@ -60,15 +60,15 @@ func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 		return err
 	}
 	if prefill.view != nil && whole.forced == pick.ReasonHolder {
-		why, undecided = WholePinned, false
+		why, undecided = fleet.WholePinned, false
 	}
 	var answer *pick.Tentative // who answers, where that is chosen before it is known how
 	switch {
 	case !undecided:
-	case rule.When == WhenUncached:
+	case rule.When == fleet.WhenUncached:
 		choice := r.choose(q, whole.view, whole.forced)
 		answer, why = &choice, rule.Uncached(whole.view, choice.Index)
-	case rule.When == WhenFree:
+	case rule.When == fleet.WhenFree:
 		var choice pick.Tentative
 		why, c.weighed, choice.Choice = r.weighFree(q, prefill.view, whole.view)
 		answer = &choice
@@ -97,7 +97,7 @@ func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 }
 
 // answerSearch is the search for those that may answer a request, which is split for this reason, or is not.
-func (q *asked) answerSearch(why SplitWhy, p prices) search {
+func (q *asked) answerSearch(why fleet.SplitWhy, p prices) search {
 	return search{leg: fleet.LegUnsplit, who: q.who, decodes: why.Splits() && q.pool.SplitsAlways(), prices: p}
 }
 
@@ -130,7 +130,7 @@ func (r *readers) split(q *asked, prefill, whole *pick.View, answer *pick.Tentat
 	decoder := &decode.Candidates[answers.Index].Endpoint
 	narrow(prefill, func(row int) bool { return split.Pairs(&prefill.Candidates[row].Endpoint, decoder) })
 	if len(prefill.Candidates) == 0 { // the only possible prefiller is the decoder itself
-		c.why = WholeNoPrefiller
+		c.why = fleet.WholeNoPrefiller
 		c.answer = placement{view: whole, who: q.who, choice: answers}
 		return
 	}
@@ -182,7 +182,7 @@ func (r *readers) chooseDecode(q *asked, seen *noticed, c *chosen) error {
 		return r.noEndpoint(q, &s, f.model)
 	}
 	decode := r.fillDecode(q, f.view, 0)
-	c.why, c.passed = SplitKept, f.passed
+	c.why, c.passed = fleet.SplitKept, f.passed
 	c.answer = placement{view: decode, who: q.who, choice: r.choose(q, decode, pinOf(f.forced))}
 	return nil
 }
@@ -240,21 +240,21 @@ type prices struct {
 // prices says what they are for the rows of a leg, where the rows decide whether the request is split. They are 0 for a
 // rule that compares no costs.
 func (r *readers) prices(rule *split.Rule, l fleet.Leg) (p prices) {
-	if rule.When == WhenUncached {
+	if rule.When == fleet.WhenUncached {
 		return p
 	}
 	p.splits = true
 	if !r.without.Has(ablation.Interruptions) {
 		p.interference = rule.Interference()
 	}
-	if rule.When == WhenFree && l == fleet.LegUnsplit && !r.without.Has(ablation.AnswerCost) {
+	if rule.When == fleet.WhenFree && l == fleet.LegUnsplit && !r.without.Has(ablation.AnswerCost) {
 		p.answerWaitCost = split.AnswerWaitCost
 	}
 	return p
 }
 
 // weighFree decides about splitting without roles, and which endpoint answers.
-func (r *readers) weighFree(q *asked, prefill, whole *pick.View) (SplitWhy, Weighed, pick.Choice) {
+func (r *readers) weighFree(q *asked, prefill, whole *pick.View) (fleet.SplitWhy, fleet.Weighed, pick.Choice) {
 	f, decode := &q.free, whole
 	f.Begin(prefill, whole)
 	for i, row := range f.Prefiller {

@@ -30,7 +30,9 @@ func (c carrier) ends(tokens []int) []float64 {
 
 // linked is a router before a prefiller and a decoder.
 func linked(now time.Time) *Router {
-	r := New(Config{Policy: func() pick.Policy { return firstOf{} }, Disaggregation: Disaggregation{When: WhenAlways}})
+	r := New(Config{
+		Policy: func() pick.Policy { return firstOf{} }, Disaggregation: Disaggregation{When: fleet.WhenAlways},
+	})
 	r.Observe(now, Declared{Source: "test", Endpoints: []fleet.Endpoint{
 		{Name: "p", URL: "http://p", Weight: 1, Role: fleet.RolePrefill},
 		{Name: "d", URL: "http://d", Weight: 1, Role: fleet.RoleDecode},

@@ -171,7 +171,7 @@ func TestStallIsForgotten(t *testing.T) {
 func TestLinkIsCharged(t *testing.T) {
 	now := time.Unix(1000, 0)
 	seen := &recorder{}
-	r := New(Config{Policy: func() pick.Policy { return seen }, Disaggregation: Disaggregation{When: WhenTime}})
+	r := New(Config{Policy: func() pick.Policy { return seen }, Disaggregation: Disaggregation{When: fleet.WhenTime}})
 	r.Observe(now, Declared{Source: "test", Endpoints: []fleet.Endpoint{
 		{Name: "p", URL: "http://p", Weight: 1, Role: fleet.RolePrefill},
 		{Name: "d", URL: "http://d", Weight: 1, Role: fleet.RoleDecode},

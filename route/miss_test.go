@@ -36,7 +36,7 @@ func TestMiss(t *testing.T) {
 		p   *costed
 		now time.Time
 	}
-	ask := func(w *world, q *fleet.Request, u fleet.Usage) route.Miss {
+	ask := func(w *world, q *fleet.Request, u fleet.Usage) fleet.Miss {
 		t.Helper()
 		w.now = w.now.Add(time.Second)
 		d, err := w.r.Decide(w.now, q)
@@ -55,63 +55,63 @@ func TestMiss(t *testing.T) {
 	const n, tokens = 100, 3200
 	for _, tt := range []struct {
 		name  string
-		play  func(w *world) route.Miss
-		cause route.MissCause
+		play  func(w *world) fleet.Miss
+		cause fleet.MissCause
 		least int    // tokens
 		where [2]int // blocks between which it begins to differ
 		in    int    // message
 	}{
-		{"it is there", func(w *world) route.Miss {
+		{"it is there", func(w *world) fleet.Miss {
 			return ask(w, turn("s", "", wrote(n+4, n, 2)), usage(tokens+100, tokens))
-		}, route.MissNone, 0, [2]int{}, 0},
-		{"never there", func(w *world) route.Miss {
+		}, fleet.MissNone, 0, [2]int{}, 0},
+		{"never there", func(w *world) fleet.Miss {
 			return ask(w, turn("x", "", wrote(n, 0, 9)), usage(tokens, 0))
-		}, route.MissNew, 0, [2]int{}, 0},
-		{"another tenant", func(w *world) route.Miss {
+		}, fleet.MissNew, 0, [2]int{}, 0},
+		{"another tenant", func(w *world) fleet.Miss {
 			return ask(w, turn("x", "t", wrote(n, n, 0)), usage(tokens, 0))
-		}, route.MissTenant, 1, [2]int{}, 0},
-		{"a new conversation, begun elsewhere", func(w *world) route.Miss {
+		}, fleet.MissTenant, 1, [2]int{}, 0},
+		{"a new conversation, begun elsewhere", func(w *world) fleet.Miss {
 			w.p.pick = 1
 			return ask(w, turn("x", "", wrote(n, n, 0)), usage(tokens, 0))
-		}, route.MissElsewhere, 1, [2]int{}, 0},
-		{"too short to say", func(w *world) route.Miss {
+		}, fleet.MissElsewhere, 1, [2]int{}, 0},
+		{"too short to say", func(w *world) fleet.Miss {
 			return ask(w, turn("x", "", wrote(4, 0, 9)), usage(100, 0))
-		}, route.MissNone, 0, [2]int{}, 0},
-		{"another endpoint", func(w *world) route.Miss {
+		}, fleet.MissNone, 0, [2]int{}, 0},
+		{"another endpoint", func(w *world) fleet.Miss {
 			w.p.pick = 1
 			return ask(w, turn("s", "", wrote(n+4, n, 2)), usage(tokens+100, 0))
-		}, route.MissElsewhere, 3000, [2]int{}, 0},
-		{"restarted", func(w *world) route.Miss {
+		}, fleet.MissElsewhere, 3000, [2]int{}, 0},
+		{"restarted", func(w *world) fleet.Miss {
 			w.r.Observe(w.now, route.Probed{Endpoint: "e0", Report: fleet.Report{Refused: true}})
 			w.r.Observe(w.now, route.Probed{
 				Endpoint: "e0", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
 			})
 			return ask(w, turn("s", "", wrote(n+4, n, 2)), usage(tokens+100, 0))
-		}, route.MissRestarted, 2500, [2]int{}, 0},
-		{"another prefix", func(w *world) route.Miss {
+		}, fleet.MissRestarted, 2500, [2]int{}, 0},
+		{"another prefix", func(w *world) fleet.Miss {
 			return ask(w, turn("s", "", wrote(n+4, 40, 2)), usage(tokens+100, 1200))
-		}, route.MissPrefix, 1500, [2]int{40, 42}, 2},
-		{"another beginning", func(w *world) route.Miss {
+		}, fleet.MissPrefix, 1500, [2]int{40, 42}, 2},
+		{"another beginning", func(w *world) fleet.Miss {
 			return ask(w, turn("s", "", wrote(n+4, 0, 2)), usage(tokens+100, 0))
-		}, route.MissPrefix, 2500, [2]int{0, 20}, 1},
-		{"a shorter prompt", func(w *world) route.Miss {
+		}, fleet.MissPrefix, 2500, [2]int{0, 20}, 1},
+		{"a shorter prompt", func(w *world) fleet.Miss {
 			return ask(w, turn("s", "", wrote(50, 30, 2)), usage(1600, 900))
-		}, route.MissPrefix, 300, [2]int{30, 31}, 2},
-		{"evicted, unforeseen", func(w *world) route.Miss {
+		}, fleet.MissPrefix, 300, [2]int{30, 31}, 2},
+		{"evicted, unforeseen", func(w *world) fleet.Miss {
 			return ask(w, turn("s", "", wrote(n+4, n, 2)), usage(tokens+100, 0))
-		}, route.MissEvicted, 2500, [2]int{}, 0},
-		{"evicted", func(w *world) route.Miss {
+		}, fleet.MissEvicted, 2500, [2]int{}, 0},
+		{"evicted", func(w *world) fleet.Miss {
 			for i := range 200 {
 				ask(w, turn(fmt.Sprint("other", i), "", wrote(n, 0, uint64(100+i))), usage(tokens, 0))
 			}
 			return ask(w, turn("s", "", wrote(n+4, n, 2)), usage(tokens+100, 0))
-		}, route.MissEvicted, 2500, [2]int{}, 0},
-		{"found against what was believed", func(w *world) route.Miss {
+		}, fleet.MissEvicted, 2500, [2]int{}, 0},
+		{"found against what was believed", func(w *world) fleet.Miss {
 			for i := range 200 {
 				ask(w, turn(fmt.Sprint("other", i), "", wrote(n, 0, uint64(100+i))), usage(tokens, 0))
 			}
 			return ask(w, turn("s", "", wrote(n+4, n, 2)), usage(tokens+100, tokens))
-		}, route.MissNone, 0, [2]int{}, 0},
+		}, fleet.MissNone, 0, [2]int{}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := &costed{}
@@ -127,7 +127,7 @@ func TestMiss(t *testing.T) {
 			if m.Cause != tt.cause || m.Tokens < tt.least {
 				t.Fatalf("%+v; want %s of at least %d tokens", m, tt.cause, tt.least)
 			}
-			if from, to := tt.where[0]*fleet.BlockBytes, tt.where[1]*fleet.BlockBytes; tt.cause == route.MissPrefix &&
+			if from, to := tt.where[0]*fleet.BlockBytes, tt.where[1]*fleet.BlockBytes; tt.cause == fleet.MissPrefix &&
 				(m.From > from || m.To <= from || m.To > to+25*fleet.BlockBytes || m.Messages[0] > tt.in ||
 					m.Messages[1] < tt.in) {
 				t.Errorf("%+v; want it to differ at byte %d, in message %d", m, from, tt.in)
@@ -143,7 +143,7 @@ func TestMiss(t *testing.T) {
 // there.
 func TestMissOfAnotherModel(t *testing.T) {
 	p, now := &costed{}, time.Unix(1000, 0)
-	r := route.New(route.Config{Policy: func() pick.Policy { return p }, Explain: true, Aliases: []route.Alias{
+	r := route.New(route.Config{Policy: func() pick.Policy { return p }, Explain: true, Aliases: []fleet.Alias{
 		{Name: "a", Models: []string{"m", "n"}},
 	}})
 	r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{
@@ -154,7 +154,7 @@ func TestMissOfAnotherModel(t *testing.T) {
 			Endpoint: fmt.Sprint("e", i), Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: model}}},
 		})
 	}
-	for i, want := range []route.MissCause{route.MissNew, route.MissAdapter} {
+	for i, want := range []fleet.MissCause{fleet.MissNew, fleet.MissAdapter} {
 		q := &fleet.Request{
 			ID: "r", Class: fleet.Turn, Model: "a", Session: "s", PromptBytes: 12_800, Content: wrote(100, 100, 0),
 			Stream: true, Seed: 1,

@@ -14,7 +14,7 @@ func TestOnlyTurnsAreLearntFrom(t *testing.T) {
 	for class, learns := range map[fleet.Class]bool{fleet.Turn: true, fleet.Embed: false, fleet.Auxiliary: false} {
 		r := freeRouter(2)
 		c := *r.cfg
-		c.Disaggregation.When = WhenTime
+		c.Disaggregation.When = fleet.WhenTime
 		r.Observe(time.Unix(1000, 0), Configured{Config: c})
 		if _, err := r.Decide(time.Unix(1000, 0), &fleet.Request{
 			Model: "m", Class: class, PromptTokens: 40, MintedID: "n", Splits: false,

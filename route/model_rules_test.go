@@ -27,15 +27,15 @@ func TestModelRules(t *testing.T) {
 	}
 	with := func(models ...route.ModelRules) route.Config {
 		return route.Config{
-			Policy: of(0), Disaggregation: route.Disaggregation{When: route.WhenNever}, Models: models,
-			Aliases: []route.Alias{{Name: "fast", Models: []string{"m"}}},
+			Policy: of(0), Disaggregation: route.Disaggregation{When: fleet.WhenNever}, Models: models,
+			Aliases: []fleet.Alias{{Name: "fast", Models: []string{"m"}}},
 		}
 	}
 	long := route.ModelRules{Names: fleet.Names{"m-*", "fast"}, Policy: of(1), Disaggregation: route.Disaggregation{
-		When: route.WhenTokens, Threshold: 100,
+		When: fleet.WhenTokens, Threshold: 100,
 	}}
 	rest := route.ModelRules{
-		Names: fleet.Names{"m*"}, Policy: of(1), Disaggregation: route.Disaggregation{When: route.WhenNever},
+		Names: fleet.Names{"m*"}, Policy: of(1), Disaggregation: route.Disaggregation{When: fleet.WhenNever},
 	}
 	r := route.New(with(long, rest))
 	r.Observe(now, route.Declared{Source: "s", Endpoints: all})

@@ -12,7 +12,7 @@ import (
 // TestNewIDOfBothLegs: both legs of a split request, and a repeated leg, report the same.
 func TestNewIDOfBothLegs(t *testing.T) {
 	r := route.New(route.Config{
-		Policy: func() pick.Policy { return leastWork{} }, Disaggregation: route.Disaggregation{When: route.WhenAlways},
+		Policy: func() pick.Policy { return leastWork{} }, Disaggregation: route.Disaggregation{When: fleet.WhenAlways},
 	})
 	now := time.Unix(0, 0)
 	var all []fleet.Endpoint

@@ -13,8 +13,8 @@ import (
 )
 
 // inOrder is the alias "fast" of the models big and small, of which small is for what big cannot take.
-func inOrder(wait time.Duration) []route.Alias {
-	return []route.Alias{{Name: "fast", Models: []string{"big", "small"}, Overflow: []time.Duration{wait, 0}}}
+func inOrder(wait time.Duration) []fleet.Alias {
+	return []fleet.Alias{{Name: "fast", Models: []string{"big", "small"}, Overflow: []time.Duration{wait, 0}}}
 }
 
 // TestOverflow: why a new conversation gets the next model of an alias in order, and that one under way keeps its model
@@ -319,7 +319,7 @@ func TestSharesKeepWhatRefuses(t *testing.T) {
 
 // TestOverflowIsChecked: an order that means nothing is refused.
 func TestOverflowIsChecked(t *testing.T) {
-	for _, a := range []route.Alias{
+	for _, a := range []fleet.Alias{
 		{Models: []string{"a", "b"}, Overflow: []time.Duration{1}},
 		{Models: []string{"a", "b"}, Overflow: []time.Duration{-1, 0}},
 		{Models: []string{"a", "b"}, Overflow: []time.Duration{1, 1}},
@@ -328,7 +328,7 @@ func TestOverflowIsChecked(t *testing.T) {
 		{Models: []string{"a", "b"}, Overflow: []time.Duration{1, 0}, Shares: []float64{1, 1}},
 	} {
 		a.Name = "x"
-		c := route.Config{Policy: func() pick.Policy { return leastWork{} }, Aliases: []route.Alias{a}}
+		c := route.Config{Policy: func() pick.Policy { return leastWork{} }, Aliases: []fleet.Alias{a}}
 		if c.Validate() == nil {
 			t.Errorf("%+v is accepted", a)
 		}
@@ -340,7 +340,7 @@ func TestOverflowIsChecked(t *testing.T) {
 func TestOverflowOfHeld(t *testing.T) {
 	for bound, placed := range map[time.Duration]bool{time.Second: true, 10 * time.Hour: false, 0: false} {
 		s := newShort(t, func(c *route.Config) {
-			c.Aliases = []route.Alias{{Name: "m", Models: []string{"m", "small"}, Overflow: []time.Duration{bound, 0}}}
+			c.Aliases = []fleet.Alias{{Name: "m", Models: []string{"m", "small"}, Overflow: []time.Duration{bound, 0}}}
 		})
 		if !placed {
 			s.hold("before")
@@ -373,7 +373,7 @@ func TestOverflowOfHeldGoesOn(t *testing.T) {
 	for last, want := range map[string]string{"f": "small", "": ""} {
 		s := newShort(t, func(c *route.Config) {
 			c.Queue.Most = 1
-			c.Aliases = []route.Alias{
+			c.Aliases = []fleet.Alias{
 				{Name: "m", Models: []string{"m", "middle", "small"}, Overflow: []time.Duration{
 					time.Second, time.Second, 0,
 				}},
@@ -411,12 +411,12 @@ func TestOverflowOfHeldGoesOn(t *testing.T) {
 // TestHeldTurnsOutliveTheirModel: a turn that is held is called when the engines of its model are gone, and gets the
 // other model of its alias.
 func TestHeldTurnsOutliveTheirModel(t *testing.T) {
-	for name, alias := range map[string]route.Alias{
+	for name, alias := range map[string]fleet.Alias{
 		"shares": {Models: []string{"m", "small"}, Shares: []float64{100, 0}},
 		"order":  {Models: []string{"m", "small"}, Overflow: make([]time.Duration, 2)},
 	} {
 		alias.Name = "m"
-		s := newShort(t, func(c *route.Config) { c.Aliases = []route.Alias{alias} })
+		s := newShort(t, func(c *route.Config) { c.Aliases = []fleet.Alias{alias} })
 		h := s.hold("d")
 		s.Observe(s.now, route.Declared{
 			Source: "other", Endpoints: []fleet.Endpoint{{Name: "f", URL: "http://f", Weight: 1}},
@@ -437,7 +437,7 @@ func TestHeldTurnsOutliveTheirModel(t *testing.T) {
 // TestHeldTurnsWaitForTheirModel: a turn of an alias is held for as long as one that names its model, also while
 // engines of the alias's other model have nothing to do; whether the alias has the name of its first model or another.
 func TestHeldTurnsWaitForTheirModel(t *testing.T) {
-	held := func(aliases ...route.Alias) time.Duration {
+	held := func(aliases ...fleet.Alias) time.Duration {
 		s := newShort(t, func(c *route.Config) { c.Aliases = aliases })
 		s.Observe(s.now, route.Declared{
 			Source: "other", Endpoints: []fleet.Endpoint{{Name: "f", URL: "http://f", Weight: 1}},
@@ -473,7 +473,7 @@ func TestHeldTurnsWaitForTheirModel(t *testing.T) {
 	}
 	want := held()
 	for _, name := range []string{"m", "fast"} {
-		for kind, alias := range map[string]route.Alias{
+		for kind, alias := range map[string]fleet.Alias{
 			"shares": {Models: []string{"m", "small"}, Shares: []float64{100, 0}},
 			"order":  {Models: []string{"m", "small"}, Overflow: []time.Duration{10 * time.Hour, 0}},
 		} {

@@ -14,7 +14,7 @@ import (
 func TestWholeDoesNotCountOnWhatIsComing(t *testing.T) {
 	r := route.New(route.Config{Policy: func() pick.Policy {
 		return firstLeast{}
-	}, Disaggregation: route.Disaggregation{When: route.WhenTokens, Threshold: 1000}})
+	}, Disaggregation: route.Disaggregation{When: fleet.WhenTokens, Threshold: 1000}})
 	now := time.Unix(1000, 0)
 	r.Observe(now, declared([]string{"s", "p,role=prefill,model=m", "d,role=decode,model=m"}))
 	blocks := make([]uint64, 64)

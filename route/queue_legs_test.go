@@ -90,7 +90,7 @@ func TestQueueOfLegs(t *testing.T) {
 	s := &press{t: t, now: time.Unix(1_000_000, 0), plans: map[string]route.Plan{}, tokens: map[string]int{}}
 	s.r = route.New(route.Config{
 		Policy: func() pick.Policy { return firstLeast{} }, Queue: route.QueueConfig{Ahead: time.Second},
-		Disaggregation: route.Disaggregation{When: route.WhenAlways},
+		Disaggregation: route.Disaggregation{When: fleet.WhenAlways},
 	})
 	s.r.Observe(s.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{
 		{Name: "p", URL: "http://p", Weight: 1, Role: fleet.RolePrefill},

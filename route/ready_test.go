@@ -15,22 +15,22 @@ import (
 func TestReadyWaitsForPrefillers(t *testing.T) {
 	tests := []struct {
 		name   string
-		when   route.When
+		when   fleet.SplitWhen
 		probes string // results: d0 p0 p1, each + for healthy, - for down
 		ready  bool
 		says   string
 	}{
-		{"nothing is known", route.WhenAlways, "", false, "d0"},
+		{"nothing is known", fleet.WhenAlways, "", false, "d0"},
 		{
-			"decoders only", route.WhenAlways, "d0+", false,
+			"decoders only", fleet.WhenAlways, "d0+", false,
 			"prefillers are not known to be up yet: p0 is unknown, p1 is unknown",
 		},
-		{"a prefiller", route.WhenAlways, "d0+ p1+", true, ""},
-		{"prefillers only", route.WhenAlways, "p0+ p1+", false, "d0"},
-		{"one down, one to come", route.WhenAlways, "d0+ p0-", false, "p1 is unknown"},
-		{"all down", route.WhenAlways, "d0+ p0- p1-", true, ""},
-		{"by time too", route.WhenTime, "d0+", false, "p0"},
-		{"never split", route.WhenNever, "d0+", true, ""},
+		{"a prefiller", fleet.WhenAlways, "d0+ p1+", true, ""},
+		{"prefillers only", fleet.WhenAlways, "p0+ p1+", false, "d0"},
+		{"one down, one to come", fleet.WhenAlways, "d0+ p0-", false, "p1 is unknown"},
+		{"all down", fleet.WhenAlways, "d0+ p0- p1-", true, ""},
+		{"by time too", fleet.WhenTime, "d0+", false, "p0"},
+		{"never split", fleet.WhenNever, "d0+", true, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestReadyWaitsForEachModel(t *testing.T) {
 			now := time.Unix(1000, 0)
 			r := route.New(route.Config{
 				Policy:         func() pick.Policy { return anyPick{} },
-				Disaggregation: route.Disaggregation{When: route.WhenAlways},
+				Disaggregation: route.Disaggregation{When: fleet.WhenAlways},
 			})
 			var all []fleet.Endpoint
 			for _, name := range []string{"d0", "d1", "p0", "p1"} {

@@ -40,7 +40,7 @@ type reviewed struct {
 	now time.Time
 }
 
-func newReviewed(t *testing.T, aliases []route.Alias, names ...string) *reviewed {
+func newReviewed(t *testing.T, aliases []fleet.Alias, names ...string) *reviewed {
 	t.Helper()
 	x := &reviewed{t: t, now: time.Unix(1000, 0), r: route.New(route.Config{
 		Policy: func() pick.Policy { return leastWork{} }, Aliases: aliases,
@@ -168,7 +168,7 @@ func TestAdapterSpills(t *testing.T) {
 
 // TestAliasOverBaseAndAdapter: a base model needs no loading, so its endpoints must not lose to a loaded adapter.
 func TestAliasOverBaseAndAdapter(t *testing.T) {
-	x := newReviewed(t, []route.Alias{{Name: "chat", Models: []string{"m", "l"}}}, "a", "b", "c")
+	x := newReviewed(t, []fleet.Alias{{Name: "chat", Models: []string{"m", "l"}}}, "a", "b", "c")
 	x.up("c", []string{"l"}, fleet.Model{ID: "l", Parent: "other"})
 	if got := x.spread(3, fleet.Request{Model: "chat", PromptBytes: 1000}); got["a"]+got["b"] == 0 {
 		t.Errorf("3 short prompts: %v", got)
@@ -198,7 +198,7 @@ func TestAliasOverDeclaredEndpoints(t *testing.T) {
 		{"the adapter by its own name", "l", []string{"m", "l"}, []fleet.Model{{ID: "l", Parent: "m"}}, false},
 		{"the base by its own name", "m", []string{"m"}, []fleet.Model{{ID: "m"}, {ID: "l", Parent: "m"}}, true},
 	} {
-		x := newReviewed(t, []route.Alias{{Name: "chat", Models: []string{"m", "l"}}})
+		x := newReviewed(t, []fleet.Alias{{Name: "chat", Models: []string{"m", "l"}}})
 		x.r.Observe(x.now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{
 			{Name: "a", URL: "http://a", Weight: 1, Models: row.declared}, {Name: "c", URL: "http://c", Weight: 1},
 		}})
@@ -212,7 +212,7 @@ func TestAliasOverDeclaredEndpoints(t *testing.T) {
 
 // TestAliasOfNothing: the error of an alias says what it stands for.
 func TestAliasOfNothing(t *testing.T) {
-	x := newReviewed(t, []route.Alias{{Name: "fast", Models: []string{"mm"}}}, "a")
+	x := newReviewed(t, []fleet.Alias{{Name: "fast", Models: []string{"mm"}}}, "a")
 	_, err := x.r.Decide(x.now, &fleet.Request{Class: fleet.Turn, Model: "fast"})
 	if want := `"fast" is an alias of mm, which no engine serves; known models: m`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
@@ -475,7 +475,7 @@ func TestUnknownModelsCostLittle(t *testing.T) {
 	for i := range endpoints {
 		names = append(names, "e"+strconv.Itoa(i))
 	}
-	x := newReviewed(t, []route.Alias{{Name: "chat", Models: []string{"m0"}}}, names...)
+	x := newReviewed(t, []fleet.Alias{{Name: "chat", Models: []string{"m0"}}}, names...)
 	for i, n := range names {
 		var list []fleet.Model
 		for k := range models {

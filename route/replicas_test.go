@@ -43,7 +43,7 @@ func (m *mixes) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 // TestMixesAgree: what a pool's turns are like is the same at the router that places them and at the one that hears of
 // them, however they are placed: by the policy, by its costs of both legs, where they are pinned, or with no choice.
 func TestMixesAgree(t *testing.T) {
-	for _, when := range []route.When{"", route.WhenFree} {
+	for _, when := range []fleet.SplitWhen{"", fleet.WhenFree} {
 		var policies []*mixes
 		c := route.Config{Policy: func() pick.Policy {
 			p := &mixes{}
@@ -544,7 +544,7 @@ func TestHeardOfAnotherConfiguration(t *testing.T) {
 		now := time.Unix(1000, 0)
 		r := route.New(route.Config{
 			Policy: func() pick.Policy { return anyPick{} }, Replicas: true,
-			Aliases: []route.Alias{{Name: "m", Models: []string{"absent"}}, {Name: "n", Models: []string{"absent"}}},
+			Aliases: []fleet.Alias{{Name: "m", Models: []string{"absent"}}, {Name: "n", Models: []string{"absent"}}},
 		})
 		r.Observe(now, route.Declared{
 			Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}},

@@ -13,7 +13,7 @@ import (
 func TestRolesLeaveWhileALegIsOpen(t *testing.T) {
 	r := route.New(route.Config{Policy: func() pick.Policy {
 		return firstLeast{}
-	}, Disaggregation: route.Disaggregation{When: route.WhenAlways}})
+	}, Disaggregation: route.Disaggregation{When: fleet.WhenAlways}})
 	now := time.Unix(1000, 0)
 	if r.Roles() {
 		t.Error("nobody has a role")

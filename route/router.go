@@ -207,6 +207,6 @@ func (r *Router) Stats() Stats {
 		Responses:      s.Responses,
 		RetriesRefused: r.budget.Refused(), EjectionsSpared: r.health.Spared(), Panics: r.panicked,
 		QueueRefused: r.queueRefused, Held: r.readers.admission.Held(), HeldTokens: r.readers.admission.HeldTokens(),
-		HeldPools: r.readers.admission.HeldPools(),
+		HeldPools: r.heldPools(),
 	}
 }

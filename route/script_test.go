@@ -113,7 +113,7 @@ func (p *player) do(words []string) {
 	if verb == "aliases" {
 		for _, a := range args {
 			name, models, _ := strings.Cut(a, "=")
-			p.cfg.Aliases = append(p.cfg.Aliases, route.Alias{Name: name, Models: strings.Split(models, ",")})
+			p.cfg.Aliases = append(p.cfg.Aliases, fleet.Alias{Name: name, Models: strings.Split(models, ",")})
 		}
 		return
 	}

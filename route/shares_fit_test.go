@@ -131,9 +131,9 @@ func TestContextsPart(t *testing.T) {
 }
 
 // legsOf is a fleet of prefillers and decoders, with the models that each serves, for an alias with shares.
-func legsOf(t *testing.T, when route.When, shares func(old, fresh float64) []route.Alias, serve map[string][]string) (
-	x *reviewed, configure func(old, fresh float64),
-) {
+func legsOf(
+	t *testing.T, when fleet.SplitWhen, shares func(old, fresh float64) []fleet.Alias, serve map[string][]string,
+) (x *reviewed, configure func(old, fresh float64)) {
 	config := func(old, fresh float64) route.Config {
 		return route.Config{
 			Policy: func() pick.Policy { return leastWork{} }, Aliases: shares(old, fresh),
@@ -172,7 +172,7 @@ func TestSharesLegs(t *testing.T) {
 		"no prefiller":         {"p0": {"m"}, "d0": {"m"}, "d1": {"new"}, "d2": {"new"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x, configure := legsOf(t, route.WhenAlways, canary, serve)
+			x, configure := legsOf(t, fleet.WhenAlways, canary, serve)
 			ask := func(req fleet.Request) route.Made {
 				t.Helper()
 				made, err := x.r.Decide(x.now, &req)
@@ -252,10 +252,10 @@ func TestSharesLegs(t *testing.T) {
 
 // TestLegsPair: a leg that is placed again goes where the other leg's model and kind of engine are, whatever the alias.
 func TestLegsPair(t *testing.T) {
-	plain := func(float64, float64) []route.Alias {
-		return []route.Alias{{Name: "fast", Models: []string{"m", "new"}}}
+	plain := func(float64, float64) []fleet.Alias {
+		return []fleet.Alias{{Name: "fast", Models: []string{"m", "new"}}}
 	}
-	x, _ := legsOf(t, route.WhenAlways, plain, map[string][]string{
+	x, _ := legsOf(t, fleet.WhenAlways, plain, map[string][]string{
 		"p0": {"m"}, "p1": {"new"}, "d0": {"m"}, "d1": {"new"}, "d2": {"new"},
 	})
 	req := fleet.Request{Model: "fast", Class: fleet.Turn, PromptTokens: 2000, Seed: 5, Stream: true, Splits: true}

@@ -12,8 +12,8 @@ import (
 )
 
 // canary is the alias "fast" of two models with these shares.
-func canary(old, fresh float64) []route.Alias {
-	return []route.Alias{{Name: "fast", Models: []string{"m", "new"}, Shares: []float64{old, fresh}}}
+func canary(old, fresh float64) []fleet.Alias {
+	return []fleet.Alias{{Name: "fast", Models: []string{"m", "new"}, Shares: []float64{old, fresh}}}
 }
 
 // TestShares: new conversations divide as the shares say, whether their models are on engines of their own or on the
@@ -82,7 +82,7 @@ func TestShares(t *testing.T) {
 			}
 			x.r.Observe(x.now, route.Configured{Config: route.Config{
 				Policy:  func() pick.Policy { return leastWork{} },
-				Aliases: []route.Alias{{Name: "fast", Models: []string{"m"}, Shares: []float64{100}}},
+				Aliases: []fleet.Alias{{Name: "fast", Models: []string{"m"}, Shares: []float64{100}}},
 			}})
 			for i := range 100 {
 				if got := ask(i, 4); got != "m" {
@@ -125,7 +125,7 @@ func TestSharesGrow(t *testing.T) {
 // TestSharesAreChecked: shares that mean nothing are refused.
 func TestSharesAreChecked(t *testing.T) {
 	for _, shares := range [][]float64{{}, {1}, {0, 0}, {-1, 2}, {math.NaN(), 1}, {math.Inf(1), 1}, {1, 2, 3}} {
-		c := route.Config{Policy: func() pick.Policy { return leastWork{} }, Aliases: []route.Alias{
+		c := route.Config{Policy: func() pick.Policy { return leastWork{} }, Aliases: []fleet.Alias{
 			{Name: "x", Models: []string{"a", "b"}, Shares: shares},
 		}}
 		if c.Validate() == nil {

@@ -175,7 +175,7 @@ func TestShortlistKnowsPromptSpeeds(t *testing.T) {
 	var saw pick.View
 	newPolicy := func() pick.Policy { return &brief{leastttft.New(leastttft.Config{}.WithDefaults()), &saw, nil} }
 	c := route.Config{Policy: newPolicy, Shortlist: 8}
-	c.Disaggregation.When, c.Disaggregation.Prefill, c.Disaggregation.Decode = route.WhenAlways, newPolicy, newPolicy
+	c.Disaggregation.When, c.Disaggregation.Prefill, c.Disaggregation.Decode = fleet.WhenAlways, newPolicy, newPolicy
 	r, now := route.New(c), time.Unix(1000, 0)
 	d := route.Declared{Source: "s"}
 	for i := range 45 {

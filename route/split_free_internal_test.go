@@ -62,7 +62,8 @@ func TestPaceLeavesPromptsOut(t *testing.T) {
 // freeRouter has this many endpoints without a role.
 func freeRouter(endpoints int) *Router {
 	r := New(Config{
-		Policy: func() pick.Policy { return firstOf{} }, Explain: true, Disaggregation: Disaggregation{When: WhenFree},
+		Policy: func() pick.Policy { return firstOf{} }, Explain: true,
+		Disaggregation: Disaggregation{When: fleet.WhenFree},
 	})
 	var d Declared
 	d.Source = "s"
@@ -145,7 +146,7 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 		}
 		switch {
 		case n == 1:
-			if w != (Weighed{}) {
+			if w != (fleet.Weighed{}) {
 				t.Fatalf("one endpoint, and %+v", w)
 			}
 		case w.SplitMs < best-1e-6 || w.SplitMs > best+1+waitOf(r, now, whole):
@@ -177,7 +178,7 @@ func TestFreeKeepsAnswersFromPrompts(t *testing.T) {
 		return plan.Plan
 	}
 	idle := decide(fleet.Request{PromptTokens: 8000, MintedID: "idle"})
-	if idle.Split() || idle.Why != WholeSooner || idle.Reason != pick.ReasonWeighed ||
+	if idle.Split() || idle.Why != fleet.WholeSooner || idle.Reason != pick.ReasonWeighed ||
 		idle.Weighed.SplitMs <= idle.Weighed.WholeMs {
 		t.Fatalf("%+v", idle)
 	}

@@ -3,13 +3,14 @@ package route_test
 import (
 	"strconv"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
 // disagg configures how pools with roles are served.
 func (p *player) disagg(args []string) {
 	d := &p.cfg.Disaggregation
-	d.When = route.When(args[0])
+	d.When = fleet.SplitWhen(args[0])
 	for _, a := range args[1:] {
 		if a == "strict" {
 			d.NoFallback = true
@@ -42,7 +43,7 @@ func (p *player) decide(args []string) {
 	}
 	if plan.Lease != 0 {
 		say(req.ID, &plan.Decision)
-		if w := plan.Weighed; w != (route.Weighed{}) {
+		if w := plan.Weighed; w != (fleet.Weighed{}) {
 			p.say("%s whole %.1f ms, split %.1f ms", req.ID, w.WholeMs, w.SplitMs)
 		}
 	}

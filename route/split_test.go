@@ -59,7 +59,7 @@ func naive(open map[fleet.Lease]*leg, name string) (l fleet.Load) {
 // endpoints of the right roles, and at the end nothing is left.
 func TestSplitBooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		when := rapid.SampledFrom(route.Whens()).Draw(t, "when")
+		when := rapid.SampledFrom(fleet.SplitWhens()).Draw(t, "when")
 		r := route.New(route.Config{
 			Policy: func() pick.Policy { return anyPick{} }, Explain: true,
 			Disaggregation: route.Disaggregation{
@@ -188,7 +188,7 @@ func TestTransferIsLearnt(t *testing.T) {
 		p := &player{t: &testing.T{}, now: time.Unix(1000, 0), leases: map[string]fleet.Lease{}}
 		r := route.New(route.Config{Policy: func() pick.Policy {
 			return firstLeast{}
-		}, Disaggregation: route.Disaggregation{When: route.WhenAlways}})
+		}, Disaggregation: route.Disaggregation{When: fleet.WhenAlways}})
 		r.Observe(p.now, declared([]string{"s", "p,role=prefill,model=m", "d,role=decode,model=m"}))
 		once := func(i int, slower float64) {
 			tokens := 200 + (i*7919)%4000
@@ -236,13 +236,13 @@ func TestTransferIsLearnt(t *testing.T) {
 // legs.
 func BenchmarkDecide(b *testing.B) {
 	type cell struct {
-		when route.When
+		when fleet.SplitWhen
 		busy int
 	}
 	for _, c := range []cell{
-		{route.WhenNever, 0}, {route.WhenAlways, 0}, {
-			route.WhenTime, 0,
-		}, {route.WhenFree, 0}, {route.WhenAlways, 1024}, {route.WhenTime, 1024}, {route.WhenFree, 1024},
+		{fleet.WhenNever, 0}, {fleet.WhenAlways, 0}, {
+			fleet.WhenTime, 0,
+		}, {fleet.WhenFree, 0}, {fleet.WhenAlways, 1024}, {fleet.WhenTime, 1024}, {fleet.WhenFree, 1024},
 	} {
 		when := c.when
 		b.Run(string(when)+"/"+strconv.Itoa(c.busy), func(b *testing.B) {

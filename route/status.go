@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/health"
@@ -33,7 +34,7 @@ type EndpointStatus struct {
 	// their requests
 	Mute []string
 
-	KV KVFigures // from its KV events
+	KV kvstream.Figures // from its KV events
 
 	CacheLosses uint64  // times that its cache was lost: the process restarted or slept, or its events said so
 	CacheTokens int64   // assumed capacity of its cache, from reports and observed hits; 0 before the first request
@@ -55,7 +56,7 @@ type EndpointStatus struct {
 }
 
 // Models lists the models and aliases, sorted by id, without the alias "*".
-func (r *Router) Models() []ModelStatus { return r.pools.Reader().Models() }
+func (r *Router) Models() []fleet.ModelStatus { return r.pools.Reader().Models() }
 
 // Config is the configuration with its defaults. Its aliases must not be changed.
 func (r *Router) Config() Config { return *r.cfg }
@@ -205,7 +206,7 @@ func (r *Router) Ready(now time.Time) (ok bool, why string) {
 // models may serve any. "" means that there is nothing to wait for; one found down is not waited for, since requests
 // are served without it.
 func (r *Router) unseenPrefillers(now time.Time) string {
-	if r.cfg.Disaggregation.When == WhenNever {
+	if r.cfg.Disaggregation.When == fleet.WhenNever {
 		return ""
 	}
 	var unseen []registry.Endpoint
@@ -272,7 +273,7 @@ func (r *Router) missingRole() string {
 // Roles reports whether some endpoint has a role, or roles are not needed. Otherwise nothing is split, and frontends
 // need not check whether a request could be.
 func (r *Router) Roles() bool {
-	if r.cfg.Disaggregation.When == WhenFree {
+	if r.cfg.Disaggregation.When == fleet.WhenFree {
 		return true
 	}
 	for ep := range r.endpoints.All() {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/policy/leastttft"
 	"github.com/warmpath/warmpath/route"
@@ -222,24 +223,24 @@ func splitCells() []*measured {
 	var out []*measured
 	for _, c := range []struct {
 		name   string
-		when   route.When
+		when   fleet.SplitWhen
 		link   rig.Transfer
 		engine engine.Config
 		change func(g *trace.Generator)
 	}{
-		{"split_time", route.WhenTime, fast, preset.Engine, nil},
-		{"split_free", route.WhenFree, fast, preset.Engine, nil},
-		{"split_time_slow_link", route.WhenTime, slow, preset.Engine, nil},
-		{"split_free_slow_link", route.WhenFree, slow, preset.Engine, nil},
-		{"split_time_small_cache", route.WhenTime, fast, small, nil},
-		{"split_free_small_cache", route.WhenFree, fast, small, nil},
-		{"split_free_long_answers", route.WhenFree, fast, preset.Engine, func(g *trace.Generator) { g.Answer = 1500 }},
-		{"split_time_long_answers", route.WhenTime, fast, preset.Engine, func(g *trace.Generator) { g.Answer = 1500 }},
-		{"split_time_agents", route.WhenTime, fast, agents, func(g *trace.Generator) {
+		{"split_time", fleet.WhenTime, fast, preset.Engine, nil},
+		{"split_free", fleet.WhenFree, fast, preset.Engine, nil},
+		{"split_time_slow_link", fleet.WhenTime, slow, preset.Engine, nil},
+		{"split_free_slow_link", fleet.WhenFree, slow, preset.Engine, nil},
+		{"split_time_small_cache", fleet.WhenTime, fast, small, nil},
+		{"split_free_small_cache", fleet.WhenFree, fast, small, nil},
+		{"split_free_long_answers", fleet.WhenFree, fast, preset.Engine, func(g *trace.Generator) { g.Answer = 1500 }},
+		{"split_time_long_answers", fleet.WhenTime, fast, preset.Engine, func(g *trace.Generator) { g.Answer = 1500 }},
+		{"split_time_agents", fleet.WhenTime, fast, agents, func(g *trace.Generator) {
 			g.Conversations, g.Turns, g.System, g.Prefixes, g.User, g.Answer, g.Think, g.Long = 240, 20, 20_000, 1,
 				2500, 400, 3*time.Second, 0
 		}},
-		{"split_free_documents", route.WhenFree, fast, preset.Engine, func(g *trace.Generator) {
+		{"split_free_documents", fleet.WhenFree, fast, preset.Engine, func(g *trace.Generator) {
 			g.Conversations, g.Turns, g.System, g.Answer, g.Long, g.LongTokens = 800, 1, 500, 150, 0.6, 20_000
 		}},
 	} {
@@ -262,7 +263,7 @@ func splitCells() []*measured {
 		name: "split_time_excerpt_mooncake_synthetic", with: map[uint64]figures{},
 		play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
 			return replayed(t,
-				splitReplay(t, excerpt(t, "mooncake_synthetic"), route.WhenTime, 0.7, fast, uneven, seed), change...)
+				splitReplay(t, excerpt(t, "mooncake_synthetic"), fleet.WhenTime, 0.7, fast, uneven, seed), change...)
 		},
 	})
 }
@@ -275,7 +276,7 @@ func splitTraces(b *testing.B) []*measured {
 	preset, _ := rig.PresetNamed("reference")
 	var out []*measured
 	for _, name := range []string{"mooncake_conversation", "mooncake_synthetic", "coding_agent"} {
-		for _, when := range []route.When{route.WhenTime, route.WhenFree} {
+		for _, when := range []fleet.SplitWhen{fleet.WhenTime, fleet.WhenFree} {
 			out = append(out, &measured{
 				name: fmt.Sprintf("split_%s_%s", when, name), with: map[uint64]figures{},
 				play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
@@ -298,7 +299,8 @@ func prefillers(n int, c engine.Config, d trace.Demand) int {
 
 // splitReplay is eight endpoints that play a trace, with roles or without.
 func splitReplay(
-	t testing.TB, talks *trace.Trace, when route.When, load float64, link rig.Transfer, c engine.Config, seed uint64,
+	t testing.TB, talks *trace.Trace, when fleet.SplitWhen, load float64, link rig.Transfer, c engine.Config,
+	seed uint64,
 ) *drive.Replay {
 	config := policy.Config{Name: policy.Default}.WithDefaults()
 	place, err := policy.New(config)
@@ -309,7 +311,7 @@ func splitReplay(
 		Trace: talks, Fleet: rig.Even(8, c), Policy: place, Queue: policy.Queue(config), Content: true,
 		Load: load, Seed: seed, Transfer: link, Disaggregation: route.Disaggregation{When: when},
 	}
-	if when == route.WhenTime {
+	if when == fleet.WhenTime {
 		n := prefillers(8, c, talks.Demand(c.BlockTokens))
 		r.Fleet = rig.Split(n, 8-n, c)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
@@ -152,9 +153,9 @@ func digestCells(t *testing.T) []digestCell {
 	oracle := digestReplay(t, drawn, digestFleet("mixed4"), "least_ttft")
 	oracle.Policy, oracle.Oracle = nil, true
 	replay("drawn/oracle", oracle)
-	for _, when := range route.Whens() {
+	for _, when := range fleet.SplitWhens() {
 		split := digestReplay(t, drawn, rig.Split(2, 3, digestEngine()), "least_ttft")
-		if when == route.WhenFree {
+		if when == fleet.WhenFree {
 			split.Fleet = digestFleet("even8")
 		}
 		split.Disaggregation = route.Disaggregation{When: when, Threshold: 3000}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/drive"
@@ -98,9 +99,9 @@ func BenchmarkDrawnSplits(b *testing.B) {
 				var ratios, ms [2][]float64
 				for seed := range uint64(set.n) {
 					d := set.draw(seed + 1)
-					got, always := d.play(b, route.Disaggregation{When: route.WhenTime}),
-						d.play(b, route.Disaggregation{When: route.WhenAlways})
-					threshold := d.play(b, route.Disaggregation{When: route.WhenTokens, Threshold: 4096})
+					got, always := d.play(b, route.Disaggregation{When: fleet.WhenTime}),
+						d.play(b, route.Disaggregation{When: fleet.WhenAlways})
+					threshold := d.play(b, route.Disaggregation{When: fleet.WhenTokens, Threshold: 4096})
 					for i := range got {
 						ms[i], ratios[i] = append(ms[i], got[i]), append(ratios[i], got[i]/min(always[i], threshold[i]))
 					}

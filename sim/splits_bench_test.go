@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/drive"
@@ -64,7 +65,7 @@ func BenchmarkSplitCells(b *testing.B) {
 			continue
 		}
 		for _, load := range []float64{0.4, 0.7} {
-			for _, when := range []route.When{route.WhenTime, route.WhenFree} {
+			for _, when := range []fleet.SplitWhen{fleet.WhenTime, fleet.WhenFree} {
 				b.Run(fmt.Sprintf("%s/%g/%g/%s", cell.trace, cell.link.Bandwidth/1e9, load, when), func(b *testing.B) {
 					var logs map[string]float64
 					for b.Loop() {
@@ -76,7 +77,7 @@ func BenchmarkSplitCells(b *testing.B) {
 								Content: true, Load: load, Seed: seed + 1, Transfer: cell.link,
 								Disaggregation: route.Disaggregation{When: when},
 							}
-							if when == route.WhenTime {
+							if when == fleet.WhenTime {
 								n := prefillers(8, preset.Engine, t.Demand(preset.Engine.BlockTokens))
 								r.Fleet = rig.Split(n, 8-n, preset.Engine)
 							}

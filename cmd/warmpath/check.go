@@ -18,7 +18,6 @@ import (
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/forwarded"
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/route"
 )
 
 func checkCommand(e env) *cobra.Command {
@@ -142,7 +141,7 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 		}
 		line("endpoint", "%s %s, weight %v, %s, %s%s", e.Name, e.URL, e.Weight, kind, models, role)
 	}
-	if d, _ := cfg.Disaggregation.Effective(); roles || d.When == string(route.WhenFree) {
+	if d, _ := cfg.Disaggregation.Effective(); roles || d.When == string(fleet.WhenFree) {
 		connector := d.Connector
 		if connector == "" {
 			connector = "the connector of each kind"

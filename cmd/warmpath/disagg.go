@@ -15,7 +15,7 @@ import (
 // engine's own.
 func newDisaggregation(cfg *config.Config) (d route.Disaggregation, connector handover.Connector, err error) {
 	c, _ := cfg.Disaggregation.Effective()
-	d = route.Disaggregation{When: route.When(c.When), Threshold: c.Threshold, NoFallback: !c.Fallback}
+	d = route.Disaggregation{When: fleet.SplitWhen(c.When), Threshold: c.Threshold, NoFallback: !c.Fallback}
 	prefill, decode := cfg.PolicyNamed(c.PrefillPolicy), cfg.DecodePolicyConfig()
 	if cfg.Disaggregation.CountsCharacters() {
 		d.Tokens = stack.RequestTokens

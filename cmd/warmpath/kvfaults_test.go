@@ -10,7 +10,6 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/kvstream"
-	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
@@ -21,7 +20,7 @@ func few() trace.Generator {
 	return w
 }
 
-func (r *rig) kvState(i int) route.KVFigures { return r.fleet.Status()[i].KV }
+func (r *rig) kvState(i int) kvstream.Figures { return r.fleet.Status()[i].KV }
 
 func (r *rig) kvCounts(i int) (c kvstream.Counts) {
 	for _, x := range r.events.Figures() {

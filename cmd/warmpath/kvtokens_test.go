@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/tokenizer"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/kvstream"
 	simtext "github.com/warmpath/warmpath/sim/text"
 )
 
@@ -94,7 +94,7 @@ func TestTokenizerTellsWhatIsCached(t *testing.T) {
 	if s.Failed != 0 || got.turns < 50 {
 		t.Fatalf("%d of %d turns failed: %s", s.Failed, got.turns, s.LastError)
 	}
-	var kv route.KVFigures
+	var kv kvstream.Figures
 	evicted := uint64(0)
 	for i, e := range r.engines {
 		evicted += e.Stats().Ranks[0].Evictions

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/drive"
@@ -32,7 +33,7 @@ func simulateSplitFlags(c *cobra.Command, o *simulateOptions) {
 		"bytes of KV cache a second that an engine sends, or receives")
 	f.DurationVar(&o.transfer.Latency, "kv-latency", o.transfer.Latency, "time that each transfer takes besides")
 	var names []string
-	for _, w := range route.Whens() {
+	for _, w := range fleet.SplitWhens() {
 		names = append(names, string(w))
 	}
 	_ = c.RegisterFlagCompletionFunc("disagg-when", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
@@ -55,15 +56,15 @@ func (o *simulateOptions) checkSplit(changed func(flag string) bool) error {
 	}
 	for _, w := range o.when {
 		c := route.Config{
-			Policy: func() pick.Policy { return nil }, Disaggregation: route.Disaggregation{When: route.When(w)},
+			Policy: func() pick.Policy { return nil }, Disaggregation: route.Disaggregation{When: fleet.SplitWhen(w)},
 		}
 		if err := c.Validate(); err != nil || w == "" {
 			errs = append(errs, fmt.Errorf("--disagg-when: %q is not a rule for splitting requests; known: %v",
-				w, route.Whens()))
+				w, fleet.SplitWhens()))
 		}
 	}
-	if changed("disagg-threshold") && !slices.Contains(o.when, string(route.WhenTokens)) &&
-		!slices.Contains(o.when, string(route.WhenUncached)) {
+	if changed("disagg-threshold") && !slices.Contains(o.when, string(fleet.WhenTokens)) &&
+		!slices.Contains(o.when, string(fleet.WhenUncached)) {
 		errs = append(errs,
 			errors.New("--disagg-threshold is used by --disagg-when tokens and uncached only; give one of them"))
 	}
@@ -79,29 +80,29 @@ func (o *simulateOptions) checkSplit(changed func(flag string) bool) error {
 }
 
 // checkRoles reports flags and policies that do not fit the fleet.
-func (o *simulateOptions) checkRoles(changed func(flag string) bool, fleet simrig.Fleet) error {
+func (o *simulateOptions) checkRoles(changed func(flag string) bool, f simrig.Fleet) error {
 	var errs []error
 	for _, flag := range splitFlags {
-		if changed(flag) && !o.splits(fleet) {
+		if changed(flag) && !o.splits(f) {
 			errs = append(errs, fmt.Errorf("--%s has no meaning without roles; give --prefill and --decode, "+
 				"a fleet file with roles, or --disagg-when free", flag))
 		}
 	}
 	for _, w := range o.when {
-		if o.splits(fleet) && !fleet.HasRoles() && w != string(route.WhenFree) && w != string(route.WhenNever) {
+		if o.splits(f) && !f.HasRoles() && w != string(fleet.WhenFree) && w != string(fleet.WhenNever) {
 			errs = append(errs, fmt.Errorf(
 				"--disagg-when: %s splits nothing in a fleet without roles; free and never can be compared there", w))
 		}
 	}
-	if o.find && fleet.HasRoles() {
+	if o.find && f.HasRoles() {
 		errs = append(errs, errors.New("--find-endpoints: the endpoints have roles, and it finds one number; "+
 			"compare numbers of both with --prefill and --decode"))
 	}
-	if shared, _, _ := o.shared(); shared && o.splits(fleet) {
+	if shared, _, _ := o.shared(); shared && o.splits(f) {
 		errs = append(errs, errors.New("--staleness: routers that hear of each other are simulated without roles only"))
 	}
 	for _, name := range o.policies {
-		if name == drive.OracleName && o.splits(fleet) {
+		if name == drive.OracleName && o.splits(f) {
 			errs = append(errs, errors.New("--policy: oracle places whole requests only, and some may be split"))
 		}
 	}
@@ -109,8 +110,8 @@ func (o *simulateOptions) checkRoles(changed func(flag string) bool, fleet simri
 }
 
 // splits reports whether requests may be split: in a fleet with roles, or with a rule that needs none.
-func (o *simulateOptions) splits(fleet simrig.Fleet) bool {
-	return fleet.HasRoles() || slices.Contains(o.when, string(route.WhenFree))
+func (o *simulateOptions) splits(f simrig.Fleet) bool {
+	return f.HasRoles() || slices.Contains(o.when, string(fleet.WhenFree))
 }
 
 // splitWay is one way to split requests.
@@ -120,18 +121,18 @@ type splitWay struct {
 }
 
 // ways are those to compare.
-func (o *simulateOptions) ways(fleet simrig.Fleet) []splitWay {
-	if !o.splits(fleet) {
+func (o *simulateOptions) ways(f simrig.Fleet) []splitWay {
+	if !o.splits(f) {
 		return []splitWay{{}}
 	}
 	when := o.when
 	if len(when) == 0 {
-		when = []string{string(route.WhenTime)}
+		when = []string{string(fleet.WhenTime)}
 	}
 	var out []splitWay
 	for _, w := range when {
-		when := route.When(w)
-		if when != route.WhenTokens && when != route.WhenUncached {
+		when := fleet.SplitWhen(w)
+		if when != fleet.WhenTokens && when != fleet.WhenUncached {
 			out = append(out, splitWay{w, route.Disaggregation{When: when}})
 			continue
 		}

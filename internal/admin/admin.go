@@ -23,7 +23,7 @@ import (
 // Fleet is what admin reads and commands, such as live.Fleet.
 type Fleet interface {
 	Status() []route.EndpointStatus
-	Models() []route.ModelStatus
+	Models() []fleet.ModelStatus
 	Stats() route.Stats
 	Ready() (ok bool, why string)
 	HeldTurns(most int) []route.HeldTurn

@@ -27,7 +27,7 @@ type fakeFleet struct {
 	mu     sync.Mutex
 	status []route.EndpointStatus
 	held   []route.HeldTurn
-	more   []route.ModelStatus
+	more   []fleet.ModelStatus
 }
 
 func (f *fakeFleet) Status() []route.EndpointStatus {
@@ -36,8 +36,8 @@ func (f *fakeFleet) Status() []route.EndpointStatus {
 	return slices.Clone(f.status)
 }
 
-func (f *fakeFleet) Models() []route.ModelStatus {
-	return append([]route.ModelStatus{
+func (f *fakeFleet) Models() []fleet.ModelStatus {
+	return append([]fleet.ModelStatus{
 		{ID: "fast", Alias: []string{"qwen", "new"}, Shares: []float64{95, 5}, Endpoints: []string{"a"}},
 		{ID: "qwen", ContextTokens: 4096, Endpoints: []string{"a"}},
 	}, f.more...)
@@ -231,7 +231,7 @@ func TestAnswers(t *testing.T) {
 		{"POST", "/admin/endpoints/a/drain?wait=soon", "", 400, "bad_wait"},
 	} {
 		f := newFleet()
-		f.more = []route.ModelStatus{
+		f.more = []fleet.ModelStatus{
 			{ID: "order", Alias: []string{"new", "qwen"}, Overflow: []time.Duration{10 * time.Second, 0}},
 		}
 		w := call(handler(f, nil), c.method, c.target, c.body)

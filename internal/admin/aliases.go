@@ -1,8 +1,8 @@
 package admin
 
 import (
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
-	"github.com/warmpath/warmpath/route"
 )
 
 // maxAliased bounds the pairs of alias and model that are counted between two looks. Both are names of the
@@ -63,7 +63,7 @@ func (t *Tally) beside(p aliased) *beside {
 }
 
 // aliases shows the aliases of several models. It forgets what is counted of others.
-func (t *Tally) aliases(models []route.ModelStatus) (out []aliasView) {
+func (t *Tally) aliases(models []fleet.ModelStatus) (out []aliasView) {
 	if t == nil {
 		return nil
 	}

@@ -36,7 +36,7 @@ func TestAliases(t *testing.T) {
 	asked("old", "old", 200, 0, time.Second) // by its own name
 	asked("*", "old", 200, 0, time.Second)
 	asked("order", "small", 200, 0, time.Second, route.PassedOver{Model: "big", Why: route.PassedFull})
-	models := []route.ModelStatus{
+	models := []fleet.ModelStatus{
 		{ID: "fast", Alias: []string{"old", "new"}, Shares: []float64{3, 1}},
 		{ID: "one", Alias: []string{"old"}},
 		{ID: "old"},

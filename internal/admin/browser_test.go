@@ -148,7 +148,7 @@ func bigFleet(n int) *fakeFleet {
 		}
 		f.status = append(f.status, s)
 	}
-	f.more = []route.ModelStatus{
+	f.more = []fleet.ModelStatus{
 		{ID: "large", Alias: []string{"qwen-70b", "qwen"}, Overflow: []time.Duration{10 * time.Second, 0}},
 	}
 	return f

@@ -235,7 +235,7 @@ func (a *Admin) unmatched() (out []string) {
 	models := a.c.Fleet.Models()
 	for i := range a.c.ModelSettings {
 		for _, pattern := range a.c.ModelSettings[i].Models {
-			has := func(m route.ModelStatus) bool { return fleet.Names{pattern}.Has(m.ID) }
+			has := func(m fleet.ModelStatus) bool { return fleet.Names{pattern}.Has(m.ID) }
 			if pattern != "*" && !slices.ContainsFunc(models, has) {
 				out = append(out, pattern)
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/saturation"
 	"github.com/warmpath/warmpath/route"
 )
@@ -189,7 +190,7 @@ func redactURL(s string) string {
 	return u.Redacted()
 }
 
-func viewModel(m *route.ModelStatus) modelView {
+func viewModel(m *fleet.ModelStatus) modelView {
 	v := modelView{
 		ID: m.ID, Alias: m.Alias, Shares: m.Shares, Parent: m.Parent, ContextTokens: m.ContextTokens,
 		Endpoints: m.Endpoints,

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/kvevents"
@@ -534,10 +535,10 @@ func (c Config) Names() (*guard.Names, error) {
 }
 
 // AliasList is the model aliases, by name.
-func (c Config) AliasList() []route.Alias {
-	var out []route.Alias
+func (c Config) AliasList() []fleet.Alias {
+	var out []fleet.Alias
 	for _, name := range slices.Sorted(maps.Keys(c.Models.Aliases)) {
-		a := route.Alias{Name: name}
+		a := fleet.Alias{Name: name}
 		for _, m := range c.Models.Aliases[name] {
 			a.Models = append(a.Models, m.Model)
 			if m.Share != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/route"
 )
 
 // Disaggregation splits requests of models with endpoint roles (prefill, decode): one engine computes the prompt,
@@ -94,7 +93,7 @@ const (
 // CountsCharacters reports whether prompts are measured by their characters.
 func (d Disaggregation) CountsCharacters() bool {
 	e, stack := d.Effective()
-	if e.When != string(route.WhenTokens) {
+	if e.When != string(fleet.WhenTokens) {
 		return false
 	}
 	return d.Estimate == estimateCharacters || stack && d.Estimate == ""
@@ -109,21 +108,21 @@ func (d Disaggregation) WrapsErrors() bool {
 }
 
 func defaultDisaggregation() Disaggregation {
-	return Disaggregation{When: string(route.WhenTime), Fallback: true, NotifyTimeout: 5 * time.Second}
+	return Disaggregation{When: string(fleet.WhenTime), Fallback: true, NotifyTimeout: 5 * time.Second}
 }
 
 // checkWhen reports faults of the rule for splitting.
 func (d *Disaggregation) checkWhen() []error {
 	var names []string
-	for _, w := range route.Whens() {
+	for _, w := range fleet.SplitWhens() {
 		names = append(names, string(w))
 	}
 	faults := oneOf("disaggregation.when", d.When, names...)
 	if d.Threshold < 0 {
 		faults = append(faults, fault("disaggregation.threshold", "is %d tokens, must not be negative", d.Threshold))
 	}
-	if d.Threshold > 0 && (d.When == string(route.WhenTime) || d.When == string(route.WhenFree) ||
-		d.When == string(route.WhenAlways) || d.When == string(route.WhenNever)) {
+	if d.Threshold > 0 && (d.When == string(fleet.WhenTime) || d.When == string(fleet.WhenFree) ||
+		d.When == string(fleet.WhenAlways) || d.When == string(fleet.WhenNever)) {
 		faults = append(faults,
 			fault("disaggregation.threshold", "says nothing with when: %s; it is for tokens and uncached", d.When))
 	}
@@ -157,7 +156,7 @@ func (d *Disaggregation) check() []error {
 				d.Connector, strings.Join(handover.Names(), ", ")))
 		}
 	}
-	if oneWay := []string{"lmcache", "moriio", "moriio_read", "sglang"}; d.When == string(route.WhenFree) &&
+	if oneWay := []string{"lmcache", "moriio", "moriio_read", "sglang"}; d.When == string(fleet.WhenFree) &&
 		slices.Contains(oneWay, d.Connector) {
 		faults = append(faults, fault("disaggregation.when", "is free, which needs engines that can both send and "+
 			"receive KV cache; engines of the connector %s do only one of them", d.Connector))

@@ -9,7 +9,6 @@ import (
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/discovery"
-	"github.com/warmpath/warmpath/route"
 )
 
 // StackConditional is the preset of production-stack PR 890; its settings have these values.
@@ -27,9 +26,9 @@ func (d Disaggregation) Effective() (e Disaggregation, preset bool) {
 	if e = d; d.Preset != StackConditional {
 		return e, false
 	}
-	e.When, e.Threshold = string(route.WhenTokens), d.RoutingThreshold
+	e.When, e.Threshold = string(fleet.WhenTokens), d.RoutingThreshold
 	if d.RoutingThreshold == 0 {
-		e.When = string(route.WhenAlways)
+		e.When = string(fleet.WhenAlways)
 	}
 	e.PrefillPolicy = "stack.round_robin"
 	if d.LoadBalancingStrategy == stackLeastLoaded {

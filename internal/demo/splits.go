@@ -16,7 +16,6 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/explain"
 	"github.com/warmpath/warmpath/internal/play"
-	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
@@ -141,7 +140,7 @@ func splitCounts(exposition []byte) map[string]int {
 func (v *splits) shares() string {
 	split, whole := 0, 0
 	var words []string
-	for _, why := range route.SplitWhys() {
+	for _, why := range fleet.SplitWhys() {
 		n := v.counts[string(why)]
 		if n == 0 {
 			continue

@@ -67,13 +67,13 @@ type Passed struct {
 
 // Split says why a request went to two endpoints, or why not.
 type Split struct {
-	Why string `json:"why"` // route.SplitWhy
+	Why string `json:"why"` // fleet.SplitWhy
 	// what it was predicted to cost at one endpoint, others' waiting included
 	WholeMs float64 `json:"whole_ms,omitempty"`
 	SplitMs float64 `json:"split_ms,omitempty"` // and at two
 }
 
-// Miss is route.Miss.
+// Miss is fleet.Miss.
 type Miss struct {
 	Cause  string `json:"cause"`
 	Tokens int    `json:"tokens,omitempty"`          // that could have been found
@@ -233,7 +233,7 @@ func (d *record) view() Decision {
 	if d.refusal {
 		v.Reason, v.Outcome = Refused, Refused
 	}
-	if m := d.miss; m.Cause != route.MissNone {
+	if m := d.miss; m.Cause != fleet.MissNone {
 		v.Miss = &Miss{string(m.Cause), m.Tokens, m.Work, m.From, m.To, m.Messages[0], m.Messages[1], m.Unseen}
 	}
 	v.Why = why(&v) + full(&v) + passed(&v) + missed(&v) + gated(&v) + parted(&v) + held(&v) + queued(&v)

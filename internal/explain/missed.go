@@ -3,7 +3,7 @@ package explain
 import (
 	"fmt"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // missed says in words why the prompt was not in the cache of the endpoint that got it.
@@ -13,28 +13,28 @@ func missed(v *Decision) string {
 		return ""
 	}
 	text := ""
-	switch e := v.Endpoint; route.MissCause(m.Cause) {
-	case route.MissNone:
+	switch e := v.Endpoint; fleet.MissCause(m.Cause) {
+	case fleet.MissNone:
 		return ""
-	case route.MissNew:
+	case fleet.MissNew:
 		return " Nothing of it is cached: no prompt that begins so is remembered."
-	case route.MissTenant:
+	case fleet.MissTenant:
 		return " Its beginning was last sent by another tenant, whose cache is kept apart."
-	case route.MissAdapter:
+	case fleet.MissAdapter:
 		text = "the conversation was computed with another model or adapter"
 		if m.Tokens == 0 || v.FirstTurn {
 			return " Its beginning was last computed with another model or adapter, whose cache is another."
 		}
-	case route.MissPrefix:
+	case fleet.MissPrefix:
 		text = "the prompt differs from the conversation's last one " + place(m)
-	case route.MissElsewhere:
+	case fleet.MissElsewhere:
 		if v.Home == "" || v.Home == e {
 			return " Its beginning is cached at another endpoint only."
 		}
 		text = fmt.Sprintf("%s has not computed the conversation: it was at %s", e, v.Home)
-	case route.MissRestarted:
+	case fleet.MissRestarted:
 		text = e + " has lost its cache since (a restart, sleep, or a reset)"
-	case route.MissEvicted:
+	case fleet.MissEvicted:
 		text = e + " has evicted it"
 		switch {
 		case m.Unseen:
@@ -43,7 +43,7 @@ func missed(v *Decision) string {
 		case m.Work > 0:
 			text += ": it has computed " + count(m.Work) + " tokens of other prompts since"
 		}
-	case route.MissUnclear:
+	case fleet.MissUnclear:
 		text = "it may be evicted or differ: the last prompt is not remembered, since it was at another router or " +
 			"before a restart"
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // TestMissed: each cause is told in words of its own, with its figures.
@@ -13,34 +13,34 @@ func TestMissed(t *testing.T) {
 		miss Miss
 		says []string
 	}{
-		{Miss{Cause: string(route.MissNew)}, []string{"no prompt that begins so"}},
-		{Miss{Cause: string(route.MissTenant), Tokens: 250}, []string{"another tenant", "kept apart"}},
-		{Miss{Cause: string(route.MissAdapter), Tokens: 4000}, []string{"4,000 tokens", "another model or adapter"}},
+		{Miss{Cause: string(fleet.MissNew)}, []string{"no prompt that begins so"}},
+		{Miss{Cause: string(fleet.MissTenant), Tokens: 250}, []string{"another tenant", "kept apart"}},
+		{Miss{Cause: string(fleet.MissAdapter), Tokens: 4000}, []string{"4,000 tokens", "another model or adapter"}},
 		{
-			Miss{Cause: string(route.MissPrefix), Tokens: 4000, From: 5120, To: 5376, In: 3},
+			Miss{Cause: string(fleet.MissPrefix), Tokens: 4000, From: 5120, To: 5376, In: 3},
 			[]string{"4,000 tokens", "in message 3, between bytes 5,120 and 5,376"},
 		},
 		{
-			Miss{Cause: string(route.MissPrefix), Tokens: 4000, From: 5120, To: 5376, In: 3, Until: 4},
+			Miss{Cause: string(fleet.MissPrefix), Tokens: 4000, From: 5120, To: 5376, In: 3, Until: 4},
 			[]string{"in message 3 or 4, between bytes"},
 		},
 		{
-			Miss{Cause: string(route.MissPrefix), Tokens: 4000, From: 5120, To: 5376},
+			Miss{Cause: string(fleet.MissPrefix), Tokens: 4000, From: 5120, To: 5376},
 			[]string{"last one between bytes 5,120 and 5,376"},
 		},
-		{Miss{Cause: string(route.MissPrefix), Tokens: 4000, To: 128, In: 1}, []string{"from its beginning", "tools"}},
-		{Miss{Cause: string(route.MissElsewhere), Tokens: 4000}, []string{"it was at home"}},
-		{Miss{Cause: string(route.MissRestarted), Tokens: 4000}, []string{"e has lost its cache", "restart"}},
+		{Miss{Cause: string(fleet.MissPrefix), Tokens: 4000, To: 128, In: 1}, []string{"from its beginning", "tools"}},
+		{Miss{Cause: string(fleet.MissElsewhere), Tokens: 4000}, []string{"it was at home"}},
+		{Miss{Cause: string(fleet.MissRestarted), Tokens: 4000}, []string{"e has lost its cache", "restart"}},
 		{
-			Miss{Cause: string(route.MissEvicted), Tokens: 4000, Work: 123456},
+			Miss{Cause: string(fleet.MissEvicted), Tokens: 4000, Work: 123456},
 			[]string{"evicted", "123,456 tokens of other prompts since"},
 		},
-		{Miss{Cause: string(route.MissEvicted), Tokens: 4000}, []string{"e has evicted it."}},
+		{Miss{Cause: string(fleet.MissEvicted), Tokens: 4000}, []string{"e has evicted it."}},
 		{
-			Miss{Cause: string(route.MissEvicted), Tokens: 4000, Unseen: true},
+			Miss{Cause: string(fleet.MissEvicted), Tokens: 4000, Unseen: true},
 			[]string{"against what was expected", "salt"},
 		},
-		{Miss{Cause: string(route.MissUnclear), Tokens: 4000}, []string{"another router or before a restart"}},
+		{Miss{Cause: string(fleet.MissUnclear), Tokens: 4000}, []string{"another router or before a restart"}},
 	} {
 		text := missed(&Decision{Endpoint: "e", Home: "home", Miss: &tt.miss})
 		for _, want := range tt.says {
@@ -50,7 +50,7 @@ func TestMissed(t *testing.T) {
 		}
 	}
 	if got := missed(&Decision{
-		Endpoint: "e", Miss: &Miss{Cause: string(route.MissElsewhere), Tokens: 300},
+		Endpoint: "e", Miss: &Miss{Cause: string(fleet.MissElsewhere), Tokens: 300},
 	}); got != " Its beginning is cached at another endpoint only." {
 		t.Error(got)
 	}

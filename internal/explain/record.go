@@ -25,8 +25,8 @@ type record struct {
 	firstTurn, newID             bool
 	stream                       bool
 	leg                          fleet.Leg
-	split                        route.SplitWhy
-	weighed                      route.Weighed
+	split                        fleet.SplitWhy
+	weighed                      fleet.Weighed
 	passed                       []route.PassedOver // at most as many as an alias has models
 	gate                         pick.CacheGate
 	refusal                      bool // the router answered it itself
@@ -44,7 +44,7 @@ type record struct {
 	greedy                 bool          // since its tenant had used much more than the others, and the engine was full
 	outcome                fleet.Outcome
 	usage                  fleet.Usage
-	miss                   route.Miss
+	miss                   fleet.Miss
 	observed, regret       float64 // ms, -1 unknown
 	candidates             []pick.Candidate
 	costs                  []route.Costs // of each of them

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/route"
 )
 
 // parted tells in a sentence why a request went to two endpoints, or why it did not.
@@ -26,32 +25,32 @@ func parted(v *Decision) string {
 
 func becauseOf(v *Decision) string {
 	costs := fmt.Sprintf("%s at one endpoint against %s at two", millis(v.Split.WholeMs), millis(v.Split.SplitMs))
-	switch route.SplitWhy(v.Split.Why) {
-	case route.SplitAlways:
+	switch fleet.SplitWhy(v.Split.Why) {
+	case fleet.SplitAlways:
 		return "as all are split."
-	case route.SplitLong:
+	case fleet.SplitLong:
 		return "since the prompt is long enough."
-	case route.SplitUncached:
+	case fleet.SplitUncached:
 		return "since too much of the prompt is not cached where it is decoded."
-	case route.SplitSooner:
+	case fleet.SplitSooner:
 		return "which is predicted to cost less: " + costs + "."
-	case route.SplitKept:
+	case fleet.SplitKept:
 		return "with what was computed for one that failed."
-	case route.WholeNever:
+	case fleet.WholeNever:
 		return "as nothing is split."
-	case route.WholeShort:
+	case fleet.WholeShort:
 		return "since the prompt is short."
-	case route.WholeWarm:
+	case fleet.WholeWarm:
 		return "since most of the prompt is cached there."
-	case route.WholeSooner:
+	case fleet.WholeSooner:
 		return "which is predicted to cost less: " + costs + "."
-	case route.WholeUnfit:
+	case fleet.WholeUnfit:
 		return "since the protocol cannot split such a request."
-	case route.WholePinned:
+	case fleet.WholePinned:
 		return "since the request must go there."
-	case route.WholeNoPrefiller:
+	case fleet.WholeNoPrefiller:
 		return "since no other one can compute the prompt now."
-	case route.WholePrefillFails:
+	case fleet.WholePrefillFails:
 		return "since those that were to compute the prompt failed."
 	}
 	return "by the rule " + v.Split.Why + "."

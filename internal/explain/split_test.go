@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // TestEverySplitIsExplained: each reason for two legs or one has words of its own.
 func TestEverySplitIsExplained(t *testing.T) {
-	said := map[string]route.SplitWhy{}
-	for _, w := range route.SplitWhys() {
+	said := map[string]fleet.SplitWhy{}
+	for _, w := range fleet.SplitWhys() {
 		v := Decision{Split: &Split{Why: string(w), WholeMs: 100, SplitMs: 50}}
 		if w.Splits() {
 			v.Leg = "decode"

@@ -127,7 +127,7 @@ func (f *Fleet) configureInSteps(ev *route.Configured) {
 	f.mu.Unlock()
 	aliases := slices.Clone(step.Config.Aliases)
 	for _, a := range ev.Config.Aliases {
-		i := slices.IndexFunc(aliases, func(old route.Alias) bool { return old.Name == a.Name })
+		i := slices.IndexFunc(aliases, func(old fleet.Alias) bool { return old.Name == a.Name })
 		switch {
 		case i < 0:
 			aliases = append(aliases, a)
@@ -140,8 +140,8 @@ func (f *Fleet) configureInSteps(ev *route.Configured) {
 		f.observe(step)
 	}
 	for len(aliases) > len(ev.Config.Aliases) {
-		i := slices.IndexFunc(aliases, func(old route.Alias) bool {
-			return !slices.ContainsFunc(ev.Config.Aliases, func(a route.Alias) bool { return a.Name == old.Name })
+		i := slices.IndexFunc(aliases, func(old fleet.Alias) bool {
+			return !slices.ContainsFunc(ev.Config.Aliases, func(a fleet.Alias) bool { return a.Name == old.Name })
 		})
 		aliases = slices.Delete(aliases, i, i+1)
 		step.Config.Aliases = slices.Clone(aliases)
@@ -363,7 +363,7 @@ func (f *Fleet) Each(do func(*fleet.Endpoint)) {
 }
 
 // Models lists the models and aliases that can be asked for, sorted by id.
-func (f *Fleet) Models() []route.ModelStatus {
+func (f *Fleet) Models() []fleet.ModelStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.router.Models()

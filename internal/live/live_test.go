@@ -93,7 +93,7 @@ func TestListsInSteps(t *testing.T) {
 		now := time.Unix(1000, 0)
 		config := route.Config{
 			Policy:  func() pick.Policy { return byChance{} },
-			Aliases: []route.Alias{{Name: "chat", Models: []string{"m1", "m2"}}},
+			Aliases: []fleet.Alias{{Name: "chat", Models: []string{"m1", "m2"}}},
 		}
 		whole := route.New(config)
 		f := live.New(route.New(config), func() time.Time { return now }, live.Listener{Entry: func(e *route.Entry) {

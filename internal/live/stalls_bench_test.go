@@ -126,7 +126,7 @@ func BenchmarkStalls(b *testing.B) {
 		{"reload", 1000, askAll, func(s *stalls, _ int) { s.Observe(route.Configured{Config: s.config}) }},
 		{"reload-of-aliases", 1000, askAll, func(s *stalls, n int) {
 			config := s.config
-			config.Aliases = []route.Alias{{Name: "chat", Models: []string{"m", fmt.Sprint("l", n%20)}}}
+			config.Aliases = []fleet.Alias{{Name: "chat", Models: []string{"m", fmt.Sprint("l", n%20)}}}
 			s.Observe(route.Configured{Config: config})
 			p, _ := s.Decide(&fleet.Request{ID: "r", Model: "chat", PromptBytes: 4000})
 			s.Observe(route.Finished{Lease: p.Lease})

@@ -31,7 +31,7 @@ func TestEventsInSteps(t *testing.T) {
 		config := route.Config{Policy: func() pick.Policy { return byChance{} }, Replicas: true}
 		whole, peers := route.New(config), 0
 		var f *live.Fleet
-		var last []route.Alias
+		var last []fleet.Alias
 		f = live.New(route.New(config), func() time.Time { return now }, live.Listener{Entry: func(e *route.Entry) {
 			switch ev := e.Event.(type) {
 			case route.KVApplied:
@@ -115,7 +115,7 @@ func TestEventsInSteps(t *testing.T) {
 				config.Aliases = nil
 				for _, name := range []string{"chat", "code", "m0"} {
 					if rapid.Bool().Draw(t, name) {
-						config.Aliases = append(config.Aliases, route.Alias{
+						config.Aliases = append(config.Aliases, fleet.Alias{
 							Name: name, Models: []string{rapid.SampledFrom([]string{"m0", "m1"}).Draw(t, "model")},
 						})
 					}
@@ -165,7 +165,7 @@ func TestReloadIsWhole(t *testing.T) {
 	config := func(name string, aliases ...string) (c route.Config) {
 		c.Policy = func() pick.Policy { return named{pick.Plain{Name: name}} }
 		for _, a := range aliases {
-			c.Aliases = append(c.Aliases, route.Alias{Name: a, Models: []string{name}})
+			c.Aliases = append(c.Aliases, fleet.Alias{Name: a, Models: []string{name}})
 		}
 		return c
 	}

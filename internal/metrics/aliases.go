@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
-	"github.com/warmpath/warmpath/route"
 )
 
 // maxAliased bounds the pairs of alias and model with series of their own. Both are names of the configuration.
@@ -104,7 +104,7 @@ func (a *aliases) served(s *live.Served) {
 }
 
 // forgetIfFull deletes the series of pairs that are not among models once no more fit.
-func (a *aliases) forgetIfFull(models []route.ModelStatus) {
+func (a *aliases) forgetIfFull(models []fleet.ModelStatus) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.pairs.full() {

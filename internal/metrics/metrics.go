@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/route"
 )
@@ -35,7 +36,7 @@ const (
 // Source is what gauges are read from at the time of a scrape, such as live.Fleet.
 type Source interface {
 	Status() []route.EndpointStatus
-	Models() []route.ModelStatus
+	Models() []fleet.ModelStatus
 	Stats() route.Stats
 }
 
@@ -66,7 +67,7 @@ type Metrics struct {
 	served      map[servedKey]*servedSeries
 	endpoints   map[string]*endpointSeries
 	decisions   map[decisionKey]prometheus.Counter
-	splits      map[decisionKey]prometheus.Counter // the reason is a route.SplitWhy
+	splits      map[decisionKey]prometheus.Counter // the reason is a fleet.SplitWhy
 	durations   map[string]prometheus.Observer     // of decisions, by label pool
 	predictions map[string]*predictSeries          // by label pool
 	missing     map[string]struct{}                // endpoints that the last sweep did not find in the source

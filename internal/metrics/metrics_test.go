@@ -37,7 +37,7 @@ var update = flag.Bool("update", false, "rewrite docs/metrics.md")
 type fakeFleet struct {
 	mu     sync.Mutex
 	status []route.EndpointStatus
-	models []route.ModelStatus
+	models []fleet.ModelStatus
 	stats  route.Stats
 }
 
@@ -47,7 +47,7 @@ func (f *fakeFleet) Status() []route.EndpointStatus {
 	return slices.Clone(f.status)
 }
 
-func (f *fakeFleet) Models() []route.ModelStatus { return f.models }
+func (f *fakeFleet) Models() []fleet.ModelStatus { return f.models }
 func (f *fakeFleet) Stats() route.Stats          { return f.stats }
 
 func (f *fakeFleet) declare(names ...string) {
@@ -164,7 +164,7 @@ func populated(t *testing.T) (*Metrics, *fakeFleet) {
 			{ID: "q", Endpoints: 1, Answers: -1, KV: -1},
 		}
 	})
-	f.status[0].KV = route.KVFigures{State: kvstream.Exact, Blocks: 40, Tied: 30, Untied: 10, Wrong: 1}
+	f.status[0].KV = kvstream.Figures{State: kvstream.Exact, Blocks: 40, Tied: 30, Untied: 10, Wrong: 1}
 	play(m, "qwen", "a")
 	return m, f
 }
@@ -331,10 +331,10 @@ func TestFamiliesAreWhatIsServed(t *testing.T) {
 	f.status[0].Report.Load.Waiting = 1
 	f.status[0].TransferMs, f.status[0].TransferPerSec = 12, 40_000
 	f.status[0].WorkingSet, f.status[0].WorkingRoom = 90, 100
-	f.models = append(f.models, route.ModelStatus{ID: "p", Endpoints: []string{f.status[0].Endpoint.Name, "gone"}})
+	f.models = append(f.models, fleet.ModelStatus{ID: "p", Endpoints: []string{f.status[0].Endpoint.Name, "gone"}})
 	f.stats.HeldPools = []route.HeldPool{{Pool: "p", Turns: 1, Tokens: 30}, {Pool: "q", Turns: 1, Tokens: 5}}
 	m.entry(&route.Entry{Decision: &route.Decision{
-		Pool: "p", Policy: "session", Reason: "home", Leg: fleet.LegDecode, Why: route.SplitSooner,
+		Pool: "p", Policy: "session", Reason: "home", Leg: fleet.LegDecode, Why: fleet.SplitSooner,
 	}, Prefill: &route.Decision{Pool: "p", Policy: "session", Reason: "home"}})
 	if n := testutil.ToFloat64(m.v.splits.WithLabelValues("p", "sooner", "2")); n != 1 {
 		t.Errorf("%v splits counted, want 1", n)
@@ -563,7 +563,7 @@ func TestAliases(t *testing.T) {
 func TestAliasesAreForgotten(t *testing.T) {
 	m, f := New(Config{}), &fakeFleet{}
 	f.declare("a")
-	f.models = []route.ModelStatus{{ID: "fast", Alias: []string{"model0", "model1"}}, {ID: "model2"}}
+	f.models = []fleet.ModelStatus{{ID: "fast", Alias: []string{"model0", "model1"}}, {ID: "model2"}}
 	m.Watch(f)
 	of := func(alias, model string) {
 		s := served(alias, "a")

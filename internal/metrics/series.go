@@ -5,7 +5,6 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route"
 )
 
 // outcomes is the number of fleet.Outcome values, plus one for unknown ones.
@@ -157,7 +156,7 @@ func (m *Metrics) decision(pool, policy string, reason pick.Reason) prometheus.C
 }
 
 // split finds the counter of turns that were split, or not, for a reason.
-func (m *Metrics) split(pool string, why route.SplitWhy) prometheus.Counter {
+func (m *Metrics) split(pool string, why fleet.SplitWhy) prometheus.Counter {
 	k := decisionKey{pool: pool, reason: pick.Reason(why)}
 	m.mu.RLock()
 	c := m.splits[k]
@@ -178,7 +177,7 @@ func (m *Metrics) split(pool string, why route.SplitWhy) prometheus.Counter {
 }
 
 // legs is the number of legs of a request.
-func legs(why route.SplitWhy) string {
+func legs(why fleet.SplitWhy) string {
 	if why.Splits() {
 		return "2"
 	}

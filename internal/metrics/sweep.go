@@ -12,7 +12,7 @@ const minSweep = 256
 type snapshot struct {
 	known  bool // there is a source
 	status []route.EndpointStatus
-	models []route.ModelStatus
+	models []fleet.ModelStatus
 	stats  route.Stats
 }
 
@@ -92,7 +92,7 @@ func (m *Metrics) forgetEndpoint(name string) {
 }
 
 // forgetPools deletes the series of pools that are not among models; mu is held.
-func (m *Metrics) forgetPools(models []route.ModelStatus) {
+func (m *Metrics) forgetPools(models []fleet.ModelStatus) {
 	served := make(map[string]struct{}, len(models))
 	for i := range models {
 		served[models[i].ID] = struct{}{}
@@ -114,7 +114,7 @@ func (m *Metrics) forgetPools(models []route.ModelStatus) {
 	}
 	for k := range m.splits {
 		if gone(k.pool) {
-			m.v.splits.DeleteLabelValues(k.pool, string(k.reason), legs(route.SplitWhy(k.reason)))
+			m.v.splits.DeleteLabelValues(k.pool, string(k.reason), legs(fleet.SplitWhy(k.reason)))
 			delete(m.splits, k)
 		}
 	}

@@ -11,13 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
 func TestPoolsAreBounded(t *testing.T) {
 	m, f := New(Config{MaxPools: 3}), &fakeFleet{}
 	f.declare("a")
-	f.models = []route.ModelStatus{{ID: "p0"}, {ID: "p1"}}
+	f.models = []fleet.ModelStatus{{ID: "p0"}, {ID: "p1"}}
 	m.Watch(f)
 	for i := range 50 {
 		play(m, fmt.Sprintf("p%d", i), "a")
@@ -46,7 +47,7 @@ func TestPoolsAreBounded(t *testing.T) {
 		t.Errorf("the scrape forgets p2, which nobody serves (-want +got):\n%s", d)
 	}
 	play(m, "p9", "a")
-	f.models = append(f.models, route.ModelStatus{ID: "p9"})
+	f.models = append(f.models, fleet.ModelStatus{ID: "p9"})
 	if d := cmp.Diff([]string{"other", "p0", "p1", "p9"}, pools()); d != "" {
 		t.Errorf("p9 takes its place (-want +got):\n%s", d)
 	}

@@ -46,7 +46,7 @@ func TestModelDies(t *testing.T) {
 			}
 		}},
 	} {
-		for alias, a := range map[string]route.Alias{
+		for alias, a := range map[string]fleet.Alias{
 			"shares": {Name: "fast", Models: []string{"big", "small"}, Shares: []float64{100, 0}},
 			"order":  {Name: "fast", Models: []string{"big", "small"}, Overflow: make([]time.Duration, 2)},
 		} {
@@ -73,7 +73,7 @@ func TestModelDies(t *testing.T) {
 						})
 						r.listen(t)
 						r.fleet.Observe(route.Configured{Config: route.Config{
-							Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10, Aliases: []route.Alias{a},
+							Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10, Aliases: []fleet.Alias{a},
 						}})
 						for name, model := range map[string]string{"e0": "big", "e1": "big", "s": "small"} {
 							r.probed(name, fleet.Report{

@@ -138,6 +138,6 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-func inOrderOf(models ...string) []route.Alias {
-	return []route.Alias{{Name: "fast", Models: models, Overflow: make([]time.Duration, len(models))}}
+func inOrderOf(models ...string) []fleet.Alias {
+	return []fleet.Alias{{Name: "fast", Models: models, Overflow: make([]time.Duration, len(models))}}
 }

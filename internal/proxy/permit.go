@@ -80,12 +80,12 @@ func (c *call) keepOut(unread bool) error {
 }
 
 // named is the model or alias that the request names; zero where it names none that is served.
-func (c *call) named() route.ModelStatus {
+func (c *call) named() fleet.ModelStatus {
 	models := c.p.fleet.Models()
-	if i := slices.IndexFunc(models, func(m route.ModelStatus) bool { return m.ID == c.Request.Model }); i >= 0 {
+	if i := slices.IndexFunc(models, func(m fleet.ModelStatus) bool { return m.ID == c.Request.Model }); i >= 0 {
 		return models[i]
 	}
-	return route.ModelStatus{}
+	return fleet.ModelStatus{}
 }
 
 // mayAsk reports whether an endpoint with these models may be asked, see keepOut. has says which the caller may use.

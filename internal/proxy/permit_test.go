@@ -399,7 +399,7 @@ func TestAliasesOfKeys(t *testing.T) {
 	r := newRig(t, proxy.Config{Tenants: &identity.Tenants{Keys: keys}}, e.ServeHTTP)
 	r.fleet.Observe(route.Configured{Config: route.Config{
 		Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10,
-		Aliases: []route.Alias{{Name: "first", Models: []string{"n"}}, {Name: "second", Models: []string{"k"}}},
+		Aliases: []fleet.Alias{{Name: "first", Models: []string{"n"}}, {Name: "second", Models: []string{"k"}}},
 	}})
 	r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{
 		Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "n"}, {ID: "k"}},

@@ -50,7 +50,7 @@ func (c *canned) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // costRig is a router with two prefillers and two decoders that splits all requests, or none.
-func costRig(tb testing.TB, when route.When) *proxy.Proxy {
+func costRig(tb testing.TB, when fleet.SplitWhen) *proxy.Proxy {
 	tb.Helper()
 	choose, err := policy.New(policy.Config{Name: "least_ttft"})
 	if err != nil {
@@ -105,12 +105,12 @@ var costBodies = map[string]string{
 // BenchmarkSplit is the router's own work for a request in one leg and in two, the network and the engines left out.
 func BenchmarkSplit(b *testing.B) {
 	for _, size := range []string{"1kB", "20kB", "500kB"} {
-		for _, when := range []route.When{route.WhenNever, route.WhenAlways} {
+		for _, when := range []fleet.SplitWhen{fleet.WhenNever, fleet.WhenAlways} {
 			b.Run(size+"/"+string(when), func(b *testing.B) {
 				p := costRig(b, when)
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
-					costTurn(b, p, costBodies[size], i, when == route.WhenAlways)
+					costTurn(b, p, costBodies[size], i, when == fleet.WhenAlways)
 				}
 			})
 		}

@@ -17,7 +17,7 @@ import (
 // a client's own word goes before that.
 func TestFreeRolesServe(t *testing.T) {
 	p := newPair(t, pairs{
-		prefillers: 2, split: route.Disaggregation{When: route.WhenFree},
+		prefillers: 2, split: route.Disaggregation{When: fleet.WhenFree},
 		declare: func(_ *enginetest.Server, e *fleet.Endpoint) { e.Role = fleet.RoleBoth },
 		proxy:   proxy.Config{Pinning: true}, engine: func(o *enginetest.Options) { o.Speed = 5 },
 	})

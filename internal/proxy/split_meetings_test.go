@@ -187,7 +187,7 @@ func TestMooncakeRestart(t *testing.T) {
 // TestSGLangUnfit: what has no place for a room is refused by servers that do nothing alone, and served by those that
 // do.
 func TestSGLangUnfit(t *testing.T) {
-	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: route.Disaggregation{When: route.WhenNever}},
+	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: route.Disaggregation{When: fleet.WhenNever}},
 		handover.SGLang{}))
 	const messages = `{"model":"m","max_tokens":3,"messages":[{"role":"user","content":"hello"}]}`
 	if res, got := p.post("/v1/messages", messages); res.StatusCode != 400 ||

@@ -41,7 +41,7 @@ type pairs struct {
 	named                func(name string, o *enginetest.Options)
 	declare              func(s *enginetest.Server, e *fleet.Endpoint)
 	choose               func() pick.Policy // in place of least_ttft
-	aliases              []route.Alias
+	aliases              []fleet.Alias
 }
 
 func newPair(t *testing.T, c pairs) *pair {
@@ -205,7 +205,7 @@ func (p *pair) kv() (sum enginetest.KVStats) {
 	return sum
 }
 
-var always = route.Disaggregation{When: route.WhenAlways}
+var always = route.Disaggregation{When: fleet.WhenAlways}
 
 // TestSplitGivesTheSameText: in two legs the answer is that of one engine, in chat and completions, streamed and not.
 func TestSplitGivesTheSameText(t *testing.T) {
@@ -346,7 +346,7 @@ func TestSplitAgainKeepsItsModel(t *testing.T) {
 	p := newPair(t, pairs{
 		prefillers: 2, decoders: 1, split: always, engine: func(o *enginetest.Options) {
 			o.Models = []string{"m", "n"}
-		}, aliases: []route.Alias{{Name: "fast", Models: []string{"m", "n"}, Shares: []float64{0, 100}}},
+		}, aliases: []fleet.Alias{{Name: "fast", Models: []string{"m", "n"}, Shares: []float64{0, 100}}},
 	})
 	for name, models := range map[string][]fleet.Model{
 		"p0": {{ID: "m"}, {ID: "n"}}, "p1": {{ID: "m"}}, "d0": {{ID: "m"}, {ID: "n"}},
@@ -367,7 +367,7 @@ func TestSplitWithoutFallback(t *testing.T) { overProtocols(t, splitWithoutFallb
 
 func splitWithoutFallback(t *testing.T, as func(pairs) pairs) {
 	p := newPair(t, as(pairs{
-		prefillers: 1, decoders: 1, split: route.Disaggregation{When: route.WhenAlways, NoFallback: true},
+		prefillers: 1, decoders: 1, split: route.Disaggregation{When: fleet.WhenAlways, NoFallback: true},
 		proxy: proxy.Config{NoFallback: true},
 	}))
 	p.fault("p0", enginetest.Fault{Kind: enginetest.Fault500})

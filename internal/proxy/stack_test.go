@@ -18,7 +18,7 @@ func conditional(t *testing.T, cfg proxy.Config, threshold int, decoder http.Han
 	t.Helper()
 	r := newRouter(t, cfg, transportOf(t), route.Config{
 		Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10,
-		Disaggregation: route.Disaggregation{When: route.WhenTokens, Threshold: threshold, Tokens: stack.RequestTokens},
+		Disaggregation: route.Disaggregation{When: fleet.WhenTokens, Threshold: threshold, Tokens: stack.RequestTokens},
 	}, []fleet.Endpoint{
 		{Name: "p", URL: refuses(t), Weight: 1, Role: fleet.RolePrefill},
 		{Name: "d", URL: serveEngine(t, decoder), Weight: 1, Role: fleet.RoleDecode},
@@ -37,28 +37,28 @@ func TestConditionalEstimate(t *testing.T) {
 	tests := []struct {
 		name string
 		body string
-		why  route.SplitWhy // prefill_fails: it was split, and the prefiller is gone
+		why  fleet.SplitWhy // prefill_fails: it was split, and the prefiller is gone
 	}{
 		{
 			"50 characters and 1.6 kB of tools",
-			`{"model":"m","messages":[{"role":"user","content":"` + text(50) + `"}]` + tools + `}`, route.WholeShort,
+			`{"model":"m","messages":[{"role":"user","content":"` + text(50) + `"}]` + tools + `}`, fleet.WholeShort,
 		},
 		{
 			"just below", `{"model":"m","messages":[{"role":"system","content":"` + text(20) +
-				`"},{"role":"user","content":"` + text(31) + `"}]}`, route.WholeShort,
+				`"},{"role":"user","content":"` + text(31) + `"}]}`, fleet.WholeShort,
 		},
 		{
 			"at the threshold", `{"model":"m","messages":[{"role":"system","content":"` + text(20) +
-				`"},{"role":"user","content":"` + text(32) + `"}]}`, route.WholePrefillFails,
+				`"},{"role":"user","content":"` + text(32) + `"}]}`, fleet.WholePrefillFails,
 		},
 		{
 			"parts", `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"` + text(52) + `"}]}]}`,
-			route.WholePrefillFails,
+			fleet.WholePrefillFails,
 		},
 		{
 			"a picture",
 			`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:` +
-				text(500) + `"}}]}]}`, route.WholeShort,
+				text(500) + `"}}]}]}`, fleet.WholeShort,
 		},
 	}
 	for _, tt := range tests {
@@ -68,7 +68,7 @@ func TestConditionalEstimate(t *testing.T) {
 				t.Fatalf("%d %s", res.StatusCode, got)
 			}
 			why := r.last(1).Decision.Why
-			if split := why != route.WholeShort; split != (tt.why != route.WholeShort) {
+			if split := why != fleet.WholeShort; split != (tt.why != fleet.WholeShort) {
 				t.Errorf("served as %s, want %s", why, tt.why)
 			}
 		})

@@ -116,7 +116,7 @@ func newPresses(t *testing.T, kind fleet.Kind, cfg proxy.Config) (*rig, *presses
 	slices.SortFunc(declared, func(a, b fleet.Endpoint) int { return strings.Compare(a.Name, b.Name) })
 	return newRouter(t, cfg, p, route.Config{
 		Policy: func() pick.Policy { return inOrder{} }, Queue: route.QueueConfig{Ahead: time.Second},
-		Disaggregation: route.Disaggregation{When: route.WhenAlways},
+		Disaggregation: route.Disaggregation{When: fleet.WhenAlways},
 	}, declared, func(fleet.Kind) fleet.Report { return fleet.Report{Kind: kind, Models: []fleet.Model{{ID: "m"}}} }), p
 }
 

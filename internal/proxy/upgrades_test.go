@@ -65,7 +65,7 @@ func TestUpgradesNameTheirModel(t *testing.T) {
 					})),
 				})
 			}
-			rules := route.Config{Policy: func() pick.Policy { return inOrder{} }, Aliases: []route.Alias{
+			rules := route.Config{Policy: func() pick.Policy { return inOrder{} }, Aliases: []fleet.Alias{
 				{Name: "fast", Models: []string{"n"}},
 			}}
 			r := newRouter(t, tt.cfg, transportOf(t), rules, declared, func(k fleet.Kind) fleet.Report {

@@ -28,7 +28,7 @@ type Pool struct {
 // Fleet is what is looked at.
 type Fleet interface {
 	Status() []route.EndpointStatus
-	Models() []route.ModelStatus
+	Models() []fleet.ModelStatus
 }
 
 const (
@@ -86,7 +86,7 @@ func (t *Table) Run(ctx context.Context, f Fleet) {
 
 // Look adds a sample of each pool. Pools without an endpoint that takes requests are forgotten: how full they are is
 // unknown.
-func (t *Table) Look(now time.Time, status []route.EndpointStatus, models []route.ModelStatus) {
+func (t *Table) Look(now time.Time, status []route.EndpointStatus, models []fleet.ModelStatus) {
 	at := make(map[string]*route.EndpointStatus, len(status))
 	for i := range status {
 		if e := &status[i]; takes(e) {
@@ -129,7 +129,7 @@ func takes(e *route.EndpointStatus) bool {
 }
 
 // look is a sample of a pool.
-func look(now time.Time, m *route.ModelStatus, at map[string]*route.EndpointStatus) (s Pool, ok bool) {
+func look(now time.Time, m *fleet.ModelStatus, at map[string]*route.EndpointStatus) (s Pool, ok bool) {
 	s = Pool{ID: m.ID, Answers: -1, KV: -1, WaitMs: -1}
 	var taken, places, used, cache float64
 	for _, name := range m.Endpoints {

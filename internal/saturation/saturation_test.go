@@ -72,7 +72,7 @@ func TestSample(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var full saturation.Table
-			full.Look(now, tt.of, []route.ModelStatus{{ID: "m", Endpoints: names(tt.of)}})
+			full.Look(now, tt.of, []fleet.ModelStatus{{ID: "m", Endpoints: names(tt.of)}})
 			pools := full.Pools()
 			if len(pools) != 1 {
 				t.Fatalf("%v", pools)
@@ -96,7 +96,7 @@ func names(of []route.EndpointStatus) (all []string) {
 // shows it within minutes; a pool that has had no endpoint begins anew.
 func TestSteady(t *testing.T) {
 	var full saturation.Table
-	models := []route.ModelStatus{{ID: "m", Endpoints: []string{"a", "b"}}}
+	models := []fleet.ModelStatus{{ID: "m", Endpoints: []string{"a", "b"}}}
 	look := func(busy bool) float64 {
 		e := endpoint("a", nil)
 		if busy {
@@ -145,10 +145,10 @@ func TestMeans(t *testing.T) {
 						rapid.Int64Range(0, 1e6).Draw(t, "cache")
 				}))
 			}
-			var models []route.ModelStatus
+			var models []fleet.ModelStatus
 			want := 0
 			for i := range rapid.SampledFrom([]int{0, 1, 3, 230}).Draw(t, "models") {
-				m := route.ModelStatus{ID: fmt.Sprintf("%03d", i)}
+				m := fleet.ModelStatus{ID: fmt.Sprintf("%03d", i)}
 				for j := range status {
 					if rapid.Bool().Draw(t, "serves") {
 						m.Endpoints = append(m.Endpoints, status[j].Endpoint.Name)
@@ -197,8 +197,8 @@ func (c *counting) Status() []route.EndpointStatus {
 	return []route.EndpointStatus{endpoint("a", nil)}
 }
 
-func (*counting) Models() []route.ModelStatus {
-	return []route.ModelStatus{{ID: "m", Endpoints: []string{"a"}}}
+func (*counting) Models() []fleet.ModelStatus {
+	return []fleet.ModelStatus{{ID: "m", Endpoints: []string{"a"}}}
 }
 
 func TestRun(t *testing.T) {

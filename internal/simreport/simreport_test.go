@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/simrun"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
@@ -145,7 +146,7 @@ func TestChartsOfLittle(t *testing.T) {
 // much as the figures say.
 func TestWorkWhereItIsDone(t *testing.T) {
 	s := played(t, simrig.Split(1, 2, engine.DefaultConfig()), func(r *drive.Replay) {
-		r.Disaggregation, r.Transfer = route.Disaggregation{When: route.WhenAlways}, simrig.DefaultTransfer()
+		r.Disaggregation, r.Transfer = route.Disaggregation{When: fleet.WhenAlways}, simrig.DefaultTransfer()
 	})
 	var prompts, answers float64
 	for i := range s.Outcome.Turns {

@@ -64,7 +64,7 @@ func (s *scripted) do(words []string) {
 	case "policy":
 		make := map[string]func() pick.Policy{"round_robin": NewRoundRobin, "least_loaded": NewLeastLoaded}[args[0]]
 		s.r = route.New(route.Config{Policy: make, Disaggregation: route.Disaggregation{
-			When: route.WhenTokens, Threshold: s.number(strings.TrimPrefix(args[1], "threshold=")),
+			When: fleet.WhenTokens, Threshold: s.number(strings.TrimPrefix(args[1], "threshold=")),
 			Tokens: RequestTokens,
 		}})
 	case "prefillers":

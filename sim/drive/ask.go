@@ -1,6 +1,9 @@
 package drive
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route"
+)
 
 // decide asks a router for a decision on p.req, the request of a turn.
 func (p *player) decide(router int32, now int64, turn int) (route.Plan, error) {
@@ -30,7 +33,7 @@ func (p *player) decide(router int32, now int64, turn int) (route.Plan, error) {
 }
 
 // tell gives a router an event.
-func (p *player) tell(router int32, now int64, ev route.Event) (missed route.Miss) {
+func (p *player) tell(router int32, now int64, ev route.Event) (missed fleet.Miss) {
 	e := p.routers[router].Observe(p.at(now), ev)
 	p.call(router, e.Dispatched)
 	p.spread(now, router, e.News)
@@ -47,6 +50,6 @@ func (p *player) tell(router int32, now int64, ev route.Event) (missed route.Mis
 }
 
 // observe gives a turn's router an event about it, and returns why it was not in the cache, if that ended it.
-func (p *player) observe(now int64, i int, ev route.Event) route.Miss {
+func (p *player) observe(now int64, i int, ev route.Event) fleet.Miss {
 	return p.tell(p.flights[i].router, now, ev)
 }

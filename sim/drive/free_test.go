@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/drive"
@@ -34,7 +35,7 @@ func TestFreeRolesComeAbout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	play := func(when route.When) (figures.Figures, *drive.Outcome) {
+	play := func(when fleet.SplitWhen) (figures.Figures, *drive.Outcome) {
 		r := drive.Replay{
 			Trace: g.Trace(3), Fleet: rig.Even(8, engine), Policy: place, Content: true, Load: 0.5, Seed: 3,
 			Disaggregation: route.Disaggregation{When: when},
@@ -50,8 +51,8 @@ func TestFreeRolesComeAbout(t *testing.T) {
 		}
 		return figures.Of(&r, o, figures.Objective{TTFT: 5 * time.Second}), o
 	}
-	all, _ := play(route.WhenTime) // without roles that splits nothing
-	free, o := play(route.WhenFree)
+	all, _ := play(fleet.WhenTime) // without roles that splits nothing
+	free, o := play(fleet.WhenFree)
 	if all.Split != nil || free.Split == nil || free.Split.Share < 0.1 || free.Split.Share > 0.9 {
 		t.Fatalf("split: %+v and %+v", all.Split, free.Split)
 	}

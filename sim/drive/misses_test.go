@@ -3,8 +3,8 @@ package drive_test
 import (
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/rig"
@@ -33,23 +33,23 @@ func TestMisses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	causes := map[route.MissCause]int{}
+	causes := map[fleet.MissCause]int{}
 	for i := range a.Turns {
 		x, y := a.Turns[i], b.Turns[i]
 		causes[y.Miss.Cause]++
-		if x.Miss != (route.Miss{}) {
+		if x.Miss != (fleet.Miss{}) {
 			t.Fatalf("turn %d says %+v without being asked", i, x.Miss)
 		}
-		if y.First && y.Cached == 0 && y.Miss.Cause != route.MissNew && y.Miss.Cause != route.MissElsewhere {
+		if y.First && y.Cached == 0 && y.Miss.Cause != fleet.MissNew && y.Miss.Cause != fleet.MissElsewhere {
 			t.Errorf("turn %d is its conversation's first, and nothing of it is cached: %+v", i, y.Miss)
 		}
-		if y.Miss = (route.Miss{}); x != y {
+		if y.Miss = (fleet.Miss{}); x != y {
 			t.Fatalf("turn %d: %+v, and when asked why %+v", i, x, y)
 		}
 	}
 	t.Log(causes)
-	if causes[route.MissNew] == 0 || causes[route.MissNone] == 0 ||
-		causes[route.MissElsewhere]+causes[route.MissEvicted] == 0 {
+	if causes[fleet.MissNew] == 0 || causes[fleet.MissNone] == 0 ||
+		causes[fleet.MissElsewhere]+causes[fleet.MissEvicted] == 0 {
 		t.Errorf("causes %v", causes)
 	}
 }

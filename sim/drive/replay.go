@@ -84,11 +84,11 @@ type Played struct {
 	// extra time to its first token over the best endpoint, by the engines' real state at that time
 	Regret  time.Duration
 	Failed  bool
-	Miss    route.Miss // why it was not in the cache; with Replay.Explain
+	Miss    fleet.Miss // why it was not in the cache; with Replay.Explain
 	Left    bool       // its client left; a later row has the turn as it was asked again
 	Retries int
 
-	Why     route.SplitWhy // why it was split or not; "" in fleets without roles
+	Why     fleet.SplitWhy // why it was split or not; "" in fleets without roles
 	Prefill time.Duration  // from sending to the end of the prefill leg
 	Moved   int            // transferred tokens
 	// from the end of the prefill leg to the arrival of its KV cache: waiting for blocks, and the transfer

@@ -56,7 +56,7 @@ func (r *Replay) transfer() rig.Transfer {
 
 // Splits reports whether turns may be split: the fleet has roles, or needs none.
 func (r *Replay) Splits() bool {
-	return r.Fleet.HasRoles() || r.Disaggregation.When == route.WhenFree
+	return r.Fleet.HasRoles() || r.Disaggregation.When == fleet.WhenFree
 }
 
 // checkRoles reports settings that cannot be combined with roles.

@@ -18,7 +18,7 @@ import (
 )
 
 // twoLegs is a fleet of engines with simple figures (see round) and a link of 10 ms plus 0.1 ms per token.
-func twoLegs(trace *trace.Trace, prefill, decode int, when route.When) drive.Replay {
+func twoLegs(trace *trace.Trace, prefill, decode int, when fleet.SplitWhen) drive.Replay {
 	return drive.Replay{
 		Trace: trace, Fleet: rig.Split(prefill, decode, round()), Policy: func() pick.Policy { return &turnTaking{} },
 		Speed: 1, IDs: true, Disaggregation: route.Disaggregation{When: when},
@@ -48,7 +48,7 @@ func TestSplitByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := twoLegs(trace, 1, 1, route.WhenAlways)
+	r := twoLegs(trace, 1, 1, fleet.WhenAlways)
 	o := replay(t, r)
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	want := []drive.Played{
@@ -57,13 +57,13 @@ func TestSplitByHand(t *testing.T) {
 		{
 			Turn: 0, Endpoint: 1, Prefiller: 0, TTFT: ms(1001 + 110 + 2), Took: ms(1001 + 110 + 2 + 2),
 			Reason: pick.ReasonOnly, First: true,
-			Why: route.SplitAlways, Prefill: ms(1001), Moved: 1000, Handed: ms(110), MovedTook: ms(110),
+			Why: fleet.SplitAlways, Prefill: ms(1001), Moved: 1000, Handed: ms(110), MovedTook: ms(110),
 		},
 		// 512 tokens are shared, which both engines have cached.
 		{
 			Turn: 1, Endpoint: 1, Prefiller: 0, Sent: ms(5000), TTFT: ms(789 + 88 + 1 + 2),
 			Took: ms(789 + 88 + 1 + 2 + 1), Cached: 512, Reason: pick.ReasonOnly, First: true,
-			Why: route.SplitAlways, Prefill: ms(789), Moved: 788, Handed: ms(88) + 800*time.Microsecond,
+			Why: fleet.SplitAlways, Prefill: ms(789), Moved: 788, Handed: ms(88) + 800*time.Microsecond,
 			MovedTook: ms(88) + 800*time.Microsecond,
 		},
 	}
@@ -104,7 +104,7 @@ func TestSplitModel(t *testing.T) {
 			float64(rapid.SampledFrom([]int{20, 400, 3000}).Draw(t, "user"))
 		g.Answer, g.Think = 20, time.Second
 		r := twoLegs(g.Trace(rapid.Uint64().Draw(t, "trace")), rapid.IntRange(1, 3).Draw(t, "prefill"),
-			rapid.IntRange(1, 3).Draw(t, "decode"), rapid.SampledFrom(route.Whens()).Draw(t, "when"))
+			rapid.IntRange(1, 3).Draw(t, "decode"), rapid.SampledFrom(fleet.SplitWhens()).Draw(t, "when"))
 		r.Speed, r.Load, r.Seed, r.Routers = 0, float64(rapid.IntRange(1, 40).Draw(t, "load"))/10,
 			rapid.Uint64().Draw(t, "seed"), rapid.IntRange(1, 2).Draw(t, "routers")
 		r.Disaggregation.Threshold = 500

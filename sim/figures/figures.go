@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/trace"
 )
@@ -112,7 +112,7 @@ type ReasonFigure struct {
 
 // MissFigure is the turns whose prompt was not in the cache for one cause.
 type MissFigure struct {
-	Cause  string `json:"cause"` // route.MissCause
+	Cause  string `json:"cause"` // fleet.MissCause
 	Turns  int    `json:"turns"`
 	Tokens int    `json:"tokens"` // that could have been found, and were not
 }
@@ -121,7 +121,7 @@ type MissFigure struct {
 func missesOf(turns []drive.Played) (all []MissFigure) {
 	for i := range turns {
 		m := &turns[i].Miss
-		if m.Cause == route.MissNone {
+		if m.Cause == fleet.MissNone {
 			continue
 		}
 		at := slices.IndexFunc(all, func(f MissFigure) bool { return f.Cause == string(m.Cause) })

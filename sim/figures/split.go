@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/drive"
 )
 
@@ -52,7 +51,7 @@ func splitOf(r *drive.Replay, o *drive.Outcome) *SplitFigures {
 	}
 	f := &SplitFigures{When: string(r.Disaggregation.When), Threshold: r.Disaggregation.Threshold, Why: []WhyFigure{}}
 	if f.When == "" {
-		f.When = string(route.WhenTime)
+		f.When = string(fleet.WhenTime)
 	}
 	var prefill, transfer, handed, first []time.Duration
 	var split, served int

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/simrun"
 	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/policy"
@@ -145,13 +146,13 @@ func (g *splits) one(c splitCell, way string, seed uint64) (*kept, *simrun.Run, 
 	case wayAggregated:
 	case wayFree: // the endpoints of the aggregated fleet
 		on.Split, on.Transfer = way, c.link
-		s.Way, s.Replay.Transfer, s.Replay.Disaggregation = way, c.link, route.Disaggregation{When: route.WhenFree}
+		s.Way, s.Replay.Transfer, s.Replay.Disaggregation = way, c.link, route.Disaggregation{When: fleet.WhenFree}
 	default:
 		on.Fleet, on.Split, on.Transfer = fmt.Sprintf("%dP%dD", c.pre, c.dec), way, c.link
 		s.Way, s.Replay.Fleet, s.Replay.Transfer = way, simrig.Split(c.pre, c.dec, g.Engine), c.link
 		s.Replay.Disaggregation = map[string]route.Disaggregation{
-			wayAlways: {When: route.WhenAlways}, wayTokens: {When: route.WhenTokens, Threshold: splitThreshold},
-			wayTime: {When: route.WhenTime},
+			wayAlways: {When: fleet.WhenAlways}, wayTokens: {When: fleet.WhenTokens, Threshold: splitThreshold},
+			wayTime: {When: fleet.WhenTime},
 		}[way]
 	}
 	k, err := on.recall(g.Store)

@@ -135,8 +135,11 @@ func TestAgainstModel(t *testing.T) {
 		if tenants := w.Tenants(); tenants != 0 {
 			t.Fatalf("%d tenants are left", tenants)
 		}
-		if n, lines := w.Reader().HeldTurns(10), w.Reader().HeldPools(); len(n)+len(lines) != 0 {
-			t.Fatalf("%v in %v are said to wait", n, lines)
+		if n := w.Reader().HeldTurns(10); len(n) != 0 {
+			t.Fatalf("%v are said to wait", n)
 		}
+		w.Reader().EachPool(func(pool string, turns int, _ int64) {
+			t.Fatalf("%d turns of %q are said to wait", turns, pool)
+		})
 	})
 }

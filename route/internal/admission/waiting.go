@@ -44,18 +44,10 @@ func (r Reader) Since(lease fleet.Lease) time.Time {
 	return time.Time{}
 }
 
-// PoolHolds is the held turns of a pool that wait.
-type PoolHolds struct {
-	Pool   string
-	Turns  int
-	Tokens int64 // that they need beside what members have
-}
-
-// HeldPools lists the pools with held turns.
-func (r Reader) HeldPools() []PoolHolds {
-	var out []PoolHolds
+// EachPool calls f with each pool that has held turns: how many wait, and the tokens that they need beside what members
+// have.
+func (r Reader) EachPool(f func(pool string, turns int, tokens int64)) {
 	for _, l := range r.t.order {
-		out = append(out, PoolHolds{Pool: l.pool, Turns: len(l.turns), Tokens: l.needs})
+		f(l.pool, len(l.turns), l.needs)
 	}
-	return out
 }

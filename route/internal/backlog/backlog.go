@@ -48,7 +48,12 @@ const LeastAnswer = 16
 
 // Config configures the accounts.
 type Config struct {
-	Queue   QueueConfig
+	// of the queues, see route.QueueConfig; Patience and Promote are not 0
+	Ahead    time.Duration
+	Patience float64
+	Promote  time.Duration
+	Most     int
+
 	Without ablation.Set
 	Silent  time.Duration // time without a sign of life before an answer can be overdue; negative: never overdue
 }
@@ -96,9 +101,6 @@ func New(c Config) Table {
 // SetConfig replaces the Config. Queued jobs stay queued until their endpoint has room, even if the queue is switched
 // off.
 func (t *Table) SetConfig(c Config) {
-	if c.Queue.Promote <= 0 {
-		c.Queue.Promote = defaultPromote
-	}
 	t.cfg = c
 }
 
@@ -201,7 +203,7 @@ func (r Reader) Full(who Asker, elsewhere Waiting) (full, own bool, waiting int)
 		return true, true, waiting
 	}
 	waiting = r.t.queued + r.t.foreign + elsewhere.All
-	most := r.t.cfg.Queue.Most
+	most := r.t.cfg.Most
 	return most > 0 && waiting >= most, false, waiting
 }
 

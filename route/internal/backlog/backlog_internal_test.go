@@ -216,7 +216,7 @@ func clone(t *Table) Table {
 // order, readers change nothing and predict plausible waits, and closing all jobs leaves nothing.
 func TestAccounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		table, now := New(Config{Queue: QueueConfig{Ahead: 100 * time.Millisecond, Patience: 5}}), time.Unix(1000, 0)
+		table, now := New(Config{Ahead: 100 * time.Millisecond, Patience: 5, Promote: time.Minute}), time.Unix(1000, 0)
 		perToken := rapid.SampledFrom([]float64{0.01, 0.1, 2}).Draw(t, "speed")
 		r := rates(perToken)
 		for slot := range 2 {

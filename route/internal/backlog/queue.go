@@ -11,24 +11,9 @@ import (
 // Engines compute prompts in order of arrival, and a sent prompt cannot be withdrawn: behind a prompt of 100,000 tokens
 // a hundred short ones wait for seconds. So an endpoint is sent only enough prompts to stay busy; the others wait in
 // the router's queue, shortest first. This is Smith's rule, which minimises the mean wait; Dynamo's router offers it
-// too (--router-queue-policy wspt). A prompt is not overtaken once it has waited for QueueConfig.Patience times its own
+// too (--router-queue-policy wspt). A prompt is not overtaken once it has waited for Config.Patience times its own
 // prefill time. Keys are fixed on arrival, so that several routers keep one order, and each sends its own job when that
 // is first.
-
-// QueueConfig configures the router's queues. The zero value queues nothing: all prompts are sent at once.
-type QueueConfig struct {
-	Ahead    time.Duration // work sent to an endpoint in advance; 0 for no queue
-	Patience float64       // times its own prefill time during which a prompt can be overtaken; default DefaultPatience
-	Promote  time.Duration // wait after which a request counts as of the next higher priority; default defaultPromote
-	Most     int           // most requests queued at all endpoints together; 0 for no limit
-}
-
-// The defaults where prompts are queued.
-const (
-	DefaultAhead    = 500 * time.Millisecond
-	DefaultPatience = 5
-	defaultPromote  = 30 * time.Second
-)
 
 const (
 	mostKept = 10 * time.Second // how long an engine's limit counts that its reports showed
@@ -62,7 +47,7 @@ func (t *Table) mustQueue(now time.Time, e *endpoint, j *Job, rates Rates) bool 
 	}
 	j.Key = t.key(now, float64(float64(j.Prefill)*rates.MsPerToken(j.Slot)))
 	return !t.startable(now, e, j) ||
-		t.cfg.Queue.Ahead > 0 && (t.saturated(now, e, j.Slot, rates) ||
+		t.cfg.Ahead > 0 && (t.saturated(now, e, j.Slot, rates) ||
 			t.anyStartable(now, e) && !t.goesFirst(now, e, j))
 }
 
@@ -89,7 +74,7 @@ func (t *Table) startable(now time.Time, e *endpoint, j *Job) bool {
 
 // yields reports whether a job waits since the engine is full and its tenant has used much more than the others.
 func (t *Table) yields(now time.Time, e *endpoint, j *Job) bool {
-	return t.cfg.Queue.Ahead > 0 && t.tenants.greedy(t.used(j)) && e.full(now)
+	return t.cfg.Ahead > 0 && t.tenants.greedy(t.used(j)) && e.full(now)
 }
 
 // atLimit reports whether the job's tenant has reached its limit of running jobs.
@@ -105,13 +90,13 @@ func (t *Table) atLimit(j *Job) bool {
 // saturated reports whether an endpoint that computes in order has enough prompts to compute. It may always have the
 // tokens of one step: short prompts are computed together.
 func (t *Table) saturated(now time.Time, e *endpoint, slot int, rates Rates) bool {
-	if t.cfg.Queue.Ahead <= 0 || !rates.InOrder(slot) {
+	if t.cfg.Ahead <= 0 || !rates.InOrder(slot) {
 		return false
 	}
 	p, perToken := &e.prompts, rates.MsPerToken(slot)
 	sure := float64(float64(p.streamTokens) * perToken)
 	left := min(max(sure, fleet.Ms(p.until.Sub(now))), float64(float64(p.streamTokens+p.nonStreaming.tokens)*perToken))
-	return left > max(fleet.Ms(t.cfg.Queue.Ahead), float64(stepLeast*perToken))
+	return left > max(fleet.Ms(t.cfg.Ahead), float64(stepLeast*perToken))
 }
 
 // full reports whether the requests at an engine take all its places or memory, as far as these are known, or are as
@@ -204,7 +189,7 @@ func (t *Table) takeOut(now time.Time, e *endpoint, n uint32, j *Job) {
 
 // key is the sort key of a prompt with this prefill time that arrives at this time; the least goes first.
 func (t *Table) key(arrived time.Time, prefillMs float64) float64 {
-	return prefillMs + float64(arrived.Add(t.clockOffset).UnixMicro())/1000/t.cfg.Queue.Patience
+	return prefillMs + float64(arrived.Add(t.clockOffset).UnixMicro())/1000/t.cfg.Patience
 }
 
 // SetClock sets how far this router's clock is behind the common one.
@@ -259,7 +244,7 @@ func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint3
 		return 0, false
 	}
 	took := float64(float64(first.Prefill) * rates.MsPerToken(slot))
-	if took > fleet.Ms(t.cfg.Queue.Ahead) && now.Sub(e.queue.sentAt) < onItsWay &&
+	if took > fleet.Ms(t.cfg.Ahead) && now.Sub(e.queue.sentAt) < onItsWay &&
 		e.prompts.streams+len(e.prompts.nonStreaming.open) > 0 {
 		return 0, false // those before a long prompt must not arrive after it
 	}
@@ -286,7 +271,7 @@ const (
 
 // first is the first startable job of an endpoint's queue.
 func (t *Table) first(now time.Time, e *endpoint, of whose) (n uint32, first *Job) {
-	full, levels := t.cfg.Queue.Ahead > 0 && e.full(now), t.levels(now, &e.queue, fleet.PriorityNormal)
+	full, levels := t.cfg.Ahead > 0 && e.full(now), t.levels(now, &e.queue, fleet.PriorityNormal)
 	for _, g := range e.queue.groups {
 		if full && t.tenants.greedy(g.tenant.used) || g.atLimit(g.most) {
 			continue

@@ -133,9 +133,9 @@ func (l *queue) rank(p fleet.Priority, by int) {
 	}
 }
 
-// agedPriority is a priority after a wait: it rises one step per QueueConfig.Promote, up to the highest one present.
+// agedPriority is a priority after a wait: it rises one step per Config.Promote, up to the highest one present.
 func (t *Table) agedPriority(p, highest fleet.Priority, waited time.Duration) fleet.Priority {
-	return max(p, min(highest, p+fleet.Priority(min(2, max(0, waited/t.cfg.Queue.Promote)))))
+	return max(p, min(highest, p+fleet.Priority(min(2, max(0, waited/t.cfg.Promote)))))
 }
 
 // highest is the highest priority present, at least normal.

@@ -1,6 +1,7 @@
 package backlog
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -20,9 +21,10 @@ type queueing struct {
 	next  uint32
 }
 
-func newQueueing(q QueueConfig) *queueing {
-	q.Ahead = time.Millisecond
-	s := &queueing{Table: New(Config{Queue: q}), now: time.Unix(1000, 0), rates: rates(1)}
+func newQueueing(c Config) *queueing {
+	c.Ahead = time.Millisecond
+	c.Promote = cmp.Or(c.Promote, 30*time.Second)
+	s := &queueing{Table: New(c), now: time.Unix(1000, 0), rates: rates(1)}
 	s.AddEndpoint(0)
 	return s
 }
@@ -73,7 +75,7 @@ func (m *model) at(now time.Time) {
 // TestShareAgainstModel: the next prompt is that of a naive model, and nothing is left in the end.
 func TestShareAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newQueueing(QueueConfig{Patience: 5, Promote: 30 * time.Second})
+		s := newQueueing(Config{Patience: 5, Promote: 30 * time.Second})
 		tenants := []string{"", "a", "b", "c"}
 		part := map[string]float64{"": 0, "a": 1, "b": 2, "c": 0.5}
 		m := model{
@@ -179,7 +181,7 @@ func TestShareAgainstModel(t *testing.T) {
 // TestHalvedBeforeCompared: what tenants have used is halved, and rounded, before their prompts are compared, also if
 // none has come since.
 func TestHalvedBeforeCompared(t *testing.T) {
-	s := newQueueing(QueueConfig{Patience: 5})
+	s := newQueueing(Config{Patience: 5})
 	running := s.ask(5000, Asker{})
 	for _, x := range []struct {
 		tenant string
@@ -203,7 +205,7 @@ func TestHalvedBeforeCompared(t *testing.T) {
 // TestLightTenantFirst: a tenant with little traffic precedes one with much each time it comes, also to an endpoint
 // where it has not waited before; a minute later what was used does not matter.
 func TestLightTenantFirst(t *testing.T) {
-	s := newQueueing(QueueConfig{Patience: 5})
+	s := newQueueing(Config{Patience: 5})
 	running := s.ask(5000, Asker{Tenant: "loud"})
 	for range 20 {
 		s.ask(5000, Asker{Tenant: "loud"})
@@ -234,7 +236,7 @@ func TestLightTenantFirst(t *testing.T) {
 
 // TestTenantsAreForgotten: tenants that leave are forgotten after a while, and at once where there are too many.
 func TestTenantsAreForgotten(t *testing.T) {
-	s := newQueueing(QueueConfig{Patience: 5})
+	s := newQueueing(Config{Patience: 5})
 	running := s.ask(5000, Asker{})
 	for range 40 {
 		s.ask(100_000, Asker{Tenant: "stays", QueueClass: fleet.QueueClass{Priority: fleet.PriorityLow}})
@@ -285,8 +287,8 @@ func TestGreedyTenant(t *testing.T) {
 		{"a request larger than the memory", 0, 50, 0, 0, []int{400}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newQueueing(QueueConfig{Patience: 5})
-			s.cfg.Queue.Ahead = time.Hour
+			s := newQueueing(Config{Patience: 5})
+			s.cfg.Ahead = time.Hour
 			s.Describe(0, c.places, c.memory)
 			s.Reported(s.now, 0, &fleet.LoadReport{Running: c.running, Waiting: 3})
 			ask := func(tenant string, tokens, cached int) (sent bool) {
@@ -338,8 +340,8 @@ func TestGreedyTenant(t *testing.T) {
 // TestRunning: a tenant never has more requests at engines than its limit, and the next one starts when one ends.
 func TestRunning(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Second} {
-		s := newQueueing(QueueConfig{Patience: 5})
-		s.cfg.Queue.Ahead = ahead
+		s := newQueueing(Config{Patience: 5})
+		s.cfg.Ahead = ahead
 		two := Asker{Tenant: "a", QueueClass: fleet.QueueClass{MaxRunning: 2}}
 		a, b, c, d := s.ask(10, two), s.ask(10, two), s.ask(30, two), s.ask(20, two)
 		other := s.ask(10, Asker{Tenant: "b"})
@@ -367,7 +369,7 @@ func TestRunning(t *testing.T) {
 
 // TestFull: the queue is full for those at their limit, and no longer when a request has left.
 func TestFull(t *testing.T) {
-	s := newQueueing(QueueConfig{Patience: 5, Most: 3})
+	s := newQueueing(Config{Patience: 5, Most: 3})
 	one := Asker{Tenant: "a", QueueClass: fleet.QueueClass{MaxWaiting: 1}}
 	want := func(who Asker, full, own bool) {
 		t.Helper()
@@ -416,7 +418,7 @@ func TestFull(t *testing.T) {
 // other routers.
 func TestQueuesForeseesOpen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newQueueing(QueueConfig{Patience: 5})
+		s := newQueueing(Config{Patience: 5})
 		asker := func() Asker {
 			return Asker{
 				Tenant: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "tenant"), QueueClass: fleet.QueueClass{
@@ -474,7 +476,7 @@ func TestEachIsAwaited(t *testing.T) {
 			s.Close(s.now, n, fleet.OK, 0, s.rates)
 		},
 	} {
-		s := newQueueing(QueueConfig{Patience: 5})
+		s := newQueueing(Config{Patience: 5})
 		running := s.ask(9000, Asker{})
 		own := s.ask(30, Asker{})
 		var foreign []uint32
@@ -509,8 +511,8 @@ func TestEachIsAwaited(t *testing.T) {
 // in order of arrival finds, whoever waits.
 func TestSumsAgainstWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newQueueing(QueueConfig{Patience: 5, Promote: 30 * time.Second})
-		s.SetConfig(Config{Queue: QueueConfig{Ahead: time.Millisecond, Patience: 5, Promote: 30 * time.Second}})
+		s := newQueueing(Config{Patience: 5, Promote: 30 * time.Second})
+		s.SetConfig(Config{Ahead: time.Millisecond, Patience: 5, Promote: 30 * time.Second})
 		s.Describe(0, 1, 0)
 		ranked, limited := rapid.Bool().Draw(t, "priorities"), rapid.Bool().Draw(t, "limits")
 		asker := func() Asker {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/internal/blocks"
@@ -189,7 +190,7 @@ func (r Reader) Filled(slot int) float64 {
 func (r Reader) Losses(slot int) uint64 { return r.t.endpoints.Get(slot).lost }
 
 // Figures describe an endpoint's KV events.
-func (r Reader) Figures(slot int) reported.Figures { return r.t.reported.Reader().Figures(slot) }
+func (r Reader) Figures(slot int) kvstream.Figures { return r.t.reported.Reader().Figures(slot) }
 
 // Warmth is the state of a cache that a conversation remembers with its last turn.
 type Warmth struct {

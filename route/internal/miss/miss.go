@@ -2,9 +2,9 @@
 // been found there.
 //
 // It owns one table, of fixed size: which tenant sent which beginning of prompts last, and for which model. In come a
-// turn that was just placed, with what the other rooms know of it, and later what its engine counted; out comes a Miss,
-// in tokens of the prompt and bytes as the router writes prompts down. Nothing is decided by it: it is for those who
-// ask why.
+// turn that was just placed, with what the other rooms know of it, and later what its engine counted; out comes a
+// fleet.Miss, in tokens of the prompt and bytes as the router writes prompts down. Nothing is decided by it: it is for
+// those who ask why.
 package miss
 
 import (
@@ -19,35 +19,6 @@ import (
 	"github.com/warmpath/warmpath/route/internal/size"
 	"github.com/warmpath/warmpath/session"
 )
-
-// Cause is why a prompt was not found in the cache of the endpoint that got it.
-type Cause string
-
-// The causes. None says anything about a prompt whose content was not read, but for a conversation's home.
-const (
-	None      Cause = ""
-	New       Cause = "never_there"    // nobody has sent a prompt that begins so
-	Evicted   Cause = "evicted"        // it was there, and made room for others
-	Restarted Cause = "restarted"      // the engine has lost its cache since
-	Prefix    Cause = "another_prefix" // it differs from the conversation's last prompt
-	Tenant    Cause = "another_tenant" // its beginning was sent by another tenant, whose cache is kept apart
-	Adapter   Cause = "another_model"  // it was computed with another model or adapter
-	Elsewhere Cause = "elsewhere"      // the conversation, or its beginning, is at another endpoint
-	Unclear   Cause = "unclear"        // the last prompt was at another router, or before a restart of this one
-)
-
-// Miss is what was missed, and why. It is as of the decision, and corrected by the cached tokens that the engine
-// reported. It has no text.
-type Miss struct {
-	Cause  Cause
-	Tokens int // that could have been found, and were not
-	Work   int // with Evicted: tokens of prompts that the endpoint has computed since; 0 unknown
-	// with Prefix: bytes of the prompt that both have, and those by the end of which they differ, as the router writes
-	// prompts down
-	From, To int
-	Messages [2]int // the messages, from 1, in which these lie; 0 unknown
-	Unseen   bool   // the router had expected to find it
-}
 
 // Table remembers who sent which beginnings of prompts last: of two with the same place the later one counts. The zero
 // value is ready to use.
@@ -98,7 +69,7 @@ type Placed struct {
 
 // Expected is what a placed request is expected to miss.
 type Expected struct {
-	miss  Miss
+	miss  fleet.Miss
 	could int    // tokens of the prompt that could be found
 	epoch uint32 // of the endpoint's cache
 }
@@ -125,43 +96,43 @@ func (t *Table) Expect(p *Placed) Expected {
 }
 
 // ofKnown says why a known conversation's prompt is not there. tokens are those that are missing.
-func (p *Placed) ofKnown(tokens int) Miss {
-	m := Miss{Tokens: tokens}
+func (p *Placed) ofKnown(tokens int) fleet.Miss {
+	m := fleet.Miss{Tokens: tokens}
 	switch last, c, diff := p.Last, p.Chosen, &p.Differs; {
 	case last.Model != "" && last.Model != c.Model:
-		m.Cause = Adapter
+		m.Cause = fleet.MissAdapter
 	case diff.Known && !diff.Continues:
-		m.Cause, m.From, m.To = Prefix, diff.From, diff.To
+		m.Cause, m.From, m.To = fleet.MissPrefix, diff.From, diff.To
 		m.Messages = [2]int{messageAt(p.Request.Content, diff.From), messageAt(p.Request.Content, diff.To-1)}
 	case last.Endpoint != c.Name:
-		m.Cause = Elsewhere
+		m.Cause = fleet.MissElsewhere
 	case last.Epoch != c.Epoch:
-		m.Cause = Restarted
+		m.Cause = fleet.MissRestarted
 	case diff.Known:
-		m.Cause, m.Work = Evicted, p.Work
+		m.Cause, m.Work = fleet.MissEvicted, p.Work
 	default:
-		m.Cause = Unclear
+		m.Cause = fleet.MissUnclear
 	}
 	return m
 }
 
 // ofNew says why the beginning of a prompt without a known conversation is not there. tokens are those that are
 // missing.
-func (p *Placed) ofNew(now, was beginning, tokens int) Miss {
+func (p *Placed) ofNew(now, was beginning, tokens int) fleet.Miss {
 	has := func(c *pick.Candidate) bool { return c.Blocks >= beginningBlocks }
 	switch {
 	case now.name == 0 || has(p.Chosen): // nothing is known of it, or it is there
-		return Miss{}
+		return fleet.Miss{}
 	case was.name == 0:
-		return Miss{Cause: New}
+		return fleet.Miss{Cause: fleet.MissNew}
 	case was.tenant != now.tenant:
-		return Miss{Cause: Tenant, Tokens: tokens}
+		return fleet.Miss{Cause: fleet.MissTenant, Tokens: tokens}
 	case was.model != now.model:
-		return Miss{Cause: Adapter, Tokens: tokens}
+		return fleet.Miss{Cause: fleet.MissAdapter, Tokens: tokens}
 	case slices.ContainsFunc(p.View.Candidates, func(o pick.Candidate) bool { return has(&o) }):
-		return Miss{Cause: Elsewhere, Tokens: tokens}
+		return fleet.Miss{Cause: fleet.MissElsewhere, Tokens: tokens}
 	default:
-		return Miss{Cause: Evicted, Tokens: tokens}
+		return fleet.Miss{Cause: fleet.MissEvicted, Tokens: tokens}
 	}
 }
 
@@ -179,19 +150,19 @@ func messageAt(c *fleet.Content, at int) int {
 
 // Corrected is what was missed, by what the engine counted: predicted is how many cached tokens were expected, and
 // epoch that of the endpoint's cache now.
-func (e *Expected) Corrected(u *fleet.Usage, predicted int, epoch uint32) Miss {
+func (e *Expected) Corrected(u *fleet.Usage, predicted int, epoch uint32) fleet.Miss {
 	m := e.miss
 	if !u.CachedKnown || u.PromptTokens == 0 {
 		return m
 	}
-	explained := m.Cause != None && m.Cause != New
+	explained := m.Cause != fleet.MissNone && m.Cause != fleet.MissNew
 	switch found := u.CachedTokens; {
 	case explained && e.could-found <= slack(e.could):
-		return Miss{}
-	case m.Cause == None && predicted-found > slack(predicted):
-		m = Miss{Cause: Evicted, Tokens: predicted - found, Unseen: true}
+		return fleet.Miss{}
+	case m.Cause == fleet.MissNone && predicted-found > slack(predicted):
+		m = fleet.Miss{Cause: fleet.MissEvicted, Tokens: predicted - found, Unseen: true}
 		if e.epoch != epoch {
-			m.Cause = Restarted
+			m.Cause = fleet.MissRestarted
 		}
 	case explained:
 		m.Tokens = e.could - found

@@ -46,38 +46,38 @@ func TestKnownConversation(t *testing.T) {
 		name   string
 		cached int
 		change func(p *Placed)
-		want   Miss
+		want   fleet.Miss
 	}{
-		{"all is there", 3000, func(*Placed) {}, Miss{}},
-		{"all but what partial blocks explain", 3000 - 315, func(*Placed) {}, Miss{}},
-		{"one token more", 3000 - 316, func(*Placed) {}, Miss{
-			Cause: Evicted, Tokens: 316, Work: 7000,
+		{"all is there", 3000, func(*Placed) {}, fleet.Miss{}},
+		{"all but what partial blocks explain", 3000 - 315, func(*Placed) {}, fleet.Miss{}},
+		{"one token more", 3000 - 316, func(*Placed) {}, fleet.Miss{
+			Cause: fleet.MissEvicted, Tokens: 316, Work: 7000,
 		}},
-		{"nothing is there", 0, func(*Placed) {}, Miss{Cause: Evicted, Tokens: 3000, Work: 7000}},
-		{"the prompt is shorter than the last", 0, func(p *Placed) { p.Last.Prompt = 9000 }, Miss{
-			Cause: Evicted, Tokens: 3200, Work: 7000,
+		{"nothing is there", 0, func(*Placed) {}, fleet.Miss{Cause: fleet.MissEvicted, Tokens: 3000, Work: 7000}},
+		{"the prompt is shorter than the last", 0, func(p *Placed) { p.Last.Prompt = 9000 }, fleet.Miss{
+			Cause: fleet.MissEvicted, Tokens: 3200, Work: 7000,
 		}},
-		{"another model", 0, func(p *Placed) { p.Last.Model, p.Differs = "n", differs }, Miss{
-			Cause: Adapter, Tokens: 3000,
+		{"another model", 0, func(p *Placed) { p.Last.Model, p.Differs = "n", differs }, fleet.Miss{
+			Cause: fleet.MissAdapter, Tokens: 3000,
 		}},
-		{"another prefix", 0, func(p *Placed) { p.Differs, p.Last.Endpoint = differs, "b" }, Miss{
-			Cause: Prefix, Tokens: 3000, From: 1100, To: 2100, Messages: [2]int{2, 3},
+		{"another prefix", 0, func(p *Placed) { p.Differs, p.Last.Endpoint = differs, "b" }, fleet.Miss{
+			Cause: fleet.MissPrefix, Tokens: 3000, From: 1100, To: 2100, Messages: [2]int{2, 3},
 		}},
 		{"another prefix, at the borders of a message", 0, func(p *Placed) {
 			p.Differs = cache.Difference{Known: true, From: 1000, To: 2000}
-		}, Miss{Cause: Prefix, Tokens: 3000, From: 1000, To: 2000, Messages: [2]int{2, 2}}},
+		}, fleet.Miss{Cause: fleet.MissPrefix, Tokens: 3000, From: 1000, To: 2000, Messages: [2]int{2, 2}}},
 		{"another prefix, messages unknown", 0, func(p *Placed) {
 			p.Differs, p.Request.Content.Ends = differs, nil
-		}, Miss{Cause: Prefix, Tokens: 3000, From: 1100, To: 2100}},
-		{"another endpoint", 0, func(p *Placed) { p.Last.Endpoint, p.Last.Epoch = "b", 2 }, Miss{
-			Cause: Elsewhere, Tokens: 3000,
+		}, fleet.Miss{Cause: fleet.MissPrefix, Tokens: 3000, From: 1100, To: 2100}},
+		{"another endpoint", 0, func(p *Placed) { p.Last.Endpoint, p.Last.Epoch = "b", 2 }, fleet.Miss{
+			Cause: fleet.MissElsewhere, Tokens: 3000,
 		}},
-		{"restarted", 0, func(p *Placed) { p.Last.Epoch = 2 }, Miss{Cause: Restarted, Tokens: 3000}},
-		{"nothing known of the last prompt's text", 0, func(p *Placed) { p.Differs = cache.Difference{} }, Miss{
-			Cause: Unclear, Tokens: 3000,
+		{"restarted", 0, func(p *Placed) { p.Last.Epoch = 2 }, fleet.Miss{Cause: fleet.MissRestarted, Tokens: 3000}},
+		{"nothing known of the last prompt's text", 0, func(p *Placed) { p.Differs = cache.Difference{} }, fleet.Miss{
+			Cause: fleet.MissUnclear, Tokens: 3000,
 		}},
-		{"no turn", 0, func(p *Placed) { p.Request.Class = fleet.Auxiliary }, Miss{}},
-		{"a decode leg", 0, func(p *Placed) { p.View.Leg = fleet.LegDecode }, Miss{}},
+		{"no turn", 0, func(p *Placed) { p.Request.Class = fleet.Auxiliary }, fleet.Miss{}},
+		{"a decode leg", 0, func(p *Placed) { p.View.Leg = fleet.LegDecode }, fleet.Miss{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := placed(c.cached, &session.Entry{Endpoint: "a", Model: "m", Prompt: 3000, Epoch: 3})
@@ -98,25 +98,31 @@ func TestNewConversation(t *testing.T) {
 		name   string
 		cached int
 		change func(p *Placed)
-		want   Miss
+		want   fleet.Miss
 	}{
-		{"it is there", begin, func(*Placed) {}, Miss{}},
-		{"evicted", 0, func(*Placed) {}, Miss{Cause: Evicted, Tokens: begin}},
-		{"partly evicted", 64, func(*Placed) {}, Miss{Cause: Evicted, Tokens: begin - 64}},
-		{"elsewhere", 0, func(p *Placed) { p.View.Candidates[1].Blocks = beginningBlocks }, Miss{
-			Cause: Elsewhere, Tokens: begin,
+		{"it is there", begin, func(*Placed) {}, fleet.Miss{}},
+		{"evicted", 0, func(*Placed) {}, fleet.Miss{Cause: fleet.MissEvicted, Tokens: begin}},
+		{"partly evicted", 64, func(*Placed) {}, fleet.Miss{Cause: fleet.MissEvicted, Tokens: begin - 64}},
+		{"elsewhere", 0, func(p *Placed) { p.View.Candidates[1].Blocks = beginningBlocks }, fleet.Miss{
+			Cause: fleet.MissElsewhere, Tokens: begin,
 		}},
-		{"another tenant", 0, func(p *Placed) { p.Request.Tenant = "t" }, Miss{Cause: Tenant, Tokens: begin}},
-		{"another model", 0, func(p *Placed) { p.Chosen.Model = "n" }, Miss{Cause: Adapter, Tokens: begin}},
-		{"another beginning", 0, func(p *Placed) { p.Request.Content.Blocks[beginningBlocks-1]++ }, Miss{Cause: New}},
-		{"another scope", 0, func(p *Placed) { p.Request.Content.Scope = 1 }, Miss{Cause: New}},
-		{"too short", 0, func(p *Placed) { p.Request.Content = prompt(beginningBlocks - 1) }, Miss{}},
-		{"several prompts", 0, func(p *Placed) { p.Request.Content.List = make([]fleet.Listed, 2) }, Miss{}},
-		{"text not read", 0, func(p *Placed) { p.Request.Content = nil }, Miss{}},
+		{"another tenant", 0, func(p *Placed) { p.Request.Tenant = "t" }, fleet.Miss{
+			Cause: fleet.MissTenant, Tokens: begin,
+		}},
+		{"another model", 0, func(p *Placed) { p.Chosen.Model = "n" }, fleet.Miss{
+			Cause: fleet.MissAdapter, Tokens: begin,
+		}},
+		{"another beginning", 0, func(p *Placed) { p.Request.Content.Blocks[beginningBlocks-1]++ }, fleet.Miss{
+			Cause: fleet.MissNew,
+		}},
+		{"another scope", 0, func(p *Placed) { p.Request.Content.Scope = 1 }, fleet.Miss{Cause: fleet.MissNew}},
+		{"too short", 0, func(p *Placed) { p.Request.Content = prompt(beginningBlocks - 1) }, fleet.Miss{}},
+		{"several prompts", 0, func(p *Placed) { p.Request.Content.List = make([]fleet.Listed, 2) }, fleet.Miss{}},
+		{"text not read", 0, func(p *Placed) { p.Request.Content = nil }, fleet.Miss{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var table Table
-			if got := table.Expect(placed(0, nil)); got.miss != (Miss{Cause: New}) {
+			if got := table.Expect(placed(0, nil)); got.miss != (fleet.Miss{Cause: fleet.MissNew}) {
 				t.Errorf("nobody has sent it: %+v", got.miss)
 			}
 			p := placed(c.cached, nil)
@@ -146,24 +152,24 @@ func TestTableIsBounded(t *testing.T) {
 
 // TestCorrected: what the engine has counted corrects what was expected to be missed, and says what was not expected.
 func TestCorrected(t *testing.T) {
-	evicted := Expected{miss: Miss{Cause: Evicted, Tokens: 3000, Work: 7000}, could: 3000, epoch: 3}
-	there, fresh := Expected{could: 3000, epoch: 3}, Expected{miss: Miss{Cause: New}, epoch: 3}
+	evicted := Expected{miss: fleet.Miss{Cause: fleet.MissEvicted, Tokens: 3000, Work: 7000}, could: 3000, epoch: 3}
+	there, fresh := Expected{could: 3000, epoch: 3}, Expected{miss: fleet.Miss{Cause: fleet.MissNew}, epoch: 3}
 	for _, c := range []struct {
 		name      string
 		expected  Expected
 		cached    int // -1 not counted
 		predicted int
 		epoch     uint32
-		want      Miss
+		want      fleet.Miss
 	}{
 		{"not counted", evicted, -1, 0, 3, evicted.miss},
 		{"as expected", evicted, 0, 0, 3, evicted.miss},
-		{"some is there", evicted, 1000, 0, 3, Miss{Cause: Evicted, Tokens: 2000, Work: 7000}},
-		{"all is there after all", evicted, 3000 - 315, 0, 3, Miss{}},
-		{"there, as expected", there, 3000 - 315, 3000, 3, Miss{}},
-		{"evicted unforeseen", there, 1000, 3000, 3, Miss{Cause: Evicted, Tokens: 2000, Unseen: true}},
-		{"restarted unforeseen", there, 0, 3000, 4, Miss{Cause: Restarted, Tokens: 3000, Unseen: true}},
-		{"new, and some is there", fresh, 1000, 0, 3, Miss{Cause: New}},
+		{"some is there", evicted, 1000, 0, 3, fleet.Miss{Cause: fleet.MissEvicted, Tokens: 2000, Work: 7000}},
+		{"all is there after all", evicted, 3000 - 315, 0, 3, fleet.Miss{}},
+		{"there, as expected", there, 3000 - 315, 3000, 3, fleet.Miss{}},
+		{"evicted unforeseen", there, 1000, 3000, 3, fleet.Miss{Cause: fleet.MissEvicted, Tokens: 2000, Unseen: true}},
+		{"restarted unforeseen", there, 0, 3000, 4, fleet.Miss{Cause: fleet.MissRestarted, Tokens: 3000, Unseen: true}},
+		{"new, and some is there", fresh, 1000, 0, 3, fleet.Miss{Cause: fleet.MissNew}},
 	} {
 		u := fleet.Usage{PromptTokens: 3200, CachedTokens: max(0, c.cached), CachedKnown: c.cached >= 0}
 		if got := c.expected.Corrected(&u, c.predicted, c.epoch); got != c.want {

@@ -15,7 +15,7 @@ import (
 	"github.com/warmpath/warmpath/route/internal/registry"
 )
 
-func inTurn(aliases ...Alias) Config {
+func inTurn(aliases ...fleet.Alias) Config {
 	return Config{
 		Rules:   Rules{Policy: basic.NewRoundRobin, Decode: basic.NewRoundRobin, Prefill: basic.NewRoundRobin},
 		Aliases: aliases,
@@ -27,7 +27,7 @@ type house struct {
 	registry *registry.Table
 	pools    *Table
 	listed   []*occupant // in order of declaration
-	aliases  []Alias
+	aliases  []fleet.Alias
 }
 
 type occupant struct {
@@ -39,7 +39,7 @@ type occupant struct {
 }
 
 // serves is the model under which an endpoint belongs to a pool.
-func (o *occupant) serves(name string, aliases []Alias) (model string, ok bool) {
+func (o *occupant) serves(name string, aliases []fleet.Alias) (model string, ok bool) {
 	if o.gone {
 		return "", false
 	}
@@ -205,7 +205,7 @@ func (h *house) checkModels(t *rapid.T) {
 		}
 	}
 	if len(got) != len(served) || !slices.IsSortedFunc(got,
-		func(a, b ModelStatus) int { return strings.Compare(a.ID, b.ID) }) {
+		func(a, b fleet.ModelStatus) int { return strings.Compare(a.ID, b.ID) }) {
 		t.Fatalf("the models are %v, want %v", got, served)
 	}
 	if names := h.pools.Reader().SomeNames(); len(names) != len(served) {
@@ -216,7 +216,7 @@ func (h *house) checkModels(t *rapid.T) {
 // TestMembers: a pool that is kept up with what changes has the members that it has when it is made anew, and both
 // those endpoints that serve its model, an alias of it, or anything, in order of declaration.
 func TestMembers(t *testing.T) {
-	for name, aliases := range map[string][]Alias{
+	for name, aliases := range map[string][]fleet.Alias{
 		"no aliases": nil, "an alias": {{Name: "chat", Models: []string{"o", "m"}}}, "one for all": {{
 			Name:   "chat",
 			Models: []string{"n"},

@@ -38,7 +38,7 @@ type state struct {
 	halves    int      // of these, decoders that take no whole requests
 	takeWhole int      // members that take whole requests
 	uniform   bool     // all members have one model name and one context, and no adapter
-	divides   bool     // it is of an alias whose models divide its requests, see Alias.divides
+	divides   bool     // it is of an alias whose models divide its requests, see fleet.Alias.Divides
 
 	kept        bool   // stored in the table
 	prefillName string // namespace of conversations on the prefill side

@@ -72,7 +72,7 @@ func (r Reader) NameOf(key uint64) (name string) {
 func (t *Table) fill(s *state) {
 	s.members, s.models = s.members[:0], nil
 	targets := t.targets(s.name)
-	if s.divides = t.aliases[s.name].divides(); s.divides {
+	if s.divides = t.aliases[s.name].Divides(); s.divides {
 		for _, model := range targets {
 			s.called(model) // Serving needs no further ones
 		}
@@ -126,20 +126,9 @@ func (s *state) called(model string) int32 {
 	return int32(i)
 }
 
-// ModelStatus is one model or alias a client can ask for.
-type ModelStatus struct {
-	ID            string
-	Alias         []string        // the models it stands for; nil for a model
-	Shares        []float64       // those of Alias, as weights; nil without
-	Overflow      []time.Duration // those of Alias that are in order; nil without
-	Parent        string          // base model of an adapter
-	ContextTokens int             // the largest of its endpoints; 0 unknown
-	Endpoints     []string        // names of its endpoints, in order of declaration
-}
-
 // Models lists the models and aliases, sorted by id, without the alias "*".
-func (r Reader) Models() []ModelStatus {
-	var out []ModelStatus
+func (r Reader) Models() []fleet.ModelStatus {
+	var out []fleet.ModelStatus
 	index := map[string]int{}
 	for e := range r.t.endpoints.All() {
 		if e.Gone() {
@@ -150,7 +139,7 @@ func (r Reader) Models() []ModelStatus {
 			if !ok {
 				i = len(out)
 				index[m.ID] = i
-				out = append(out, ModelStatus{ID: m.ID, Parent: m.Parent})
+				out = append(out, fleet.ModelStatus{ID: m.ID, Parent: m.Parent})
 			}
 			out[i].ContextTokens = max(out[i].ContextTokens, m.ContextTokens)
 			out[i].Endpoints = append(out[i].Endpoints, e.Name())
@@ -162,14 +151,14 @@ func (r Reader) Models() []ModelStatus {
 		if r.t.fill(&p); a.Name == Any || real || len(p.members) == 0 {
 			continue
 		}
-		s := ModelStatus{ID: a.Name, Alias: a.Models, Shares: a.Shares, Overflow: a.Overflow}
+		s := fleet.ModelStatus{ID: a.Name, Alias: a.Models, Shares: a.Shares, Overflow: a.Overflow}
 		for i := range p.members {
 			s.ContextTokens = max(s.ContextTokens, p.members[i].context)
 			s.Endpoints = append(s.Endpoints, r.t.endpoints.At(int(p.members[i].slot)).Name())
 		}
 		out = append(out, s)
 	}
-	slices.SortFunc(out, func(a, b ModelStatus) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b fleet.ModelStatus) int { return strings.Compare(a.ID, b.ID) })
 	return out
 }
 

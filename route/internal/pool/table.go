@@ -2,9 +2,7 @@ package pool
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
@@ -16,70 +14,6 @@ import (
 	"github.com/warmpath/warmpath/route/internal/size"
 	"github.com/warmpath/warmpath/route/internal/split"
 )
-
-// Alias is a name that stands for several models.
-type Alias struct {
-	Name   string   // "*" stands for every unknown name
-	Models []string // in order of preference, for endpoints that serve several of them
-	// Shares of new conversations, as weights, one for each model; nil where the policy chooses among all that serve
-	// one. A model with the share 0 keeps the conversations that it has.
-	Shares []float64
-	// Overflow of models that are in order: how long a new prompt may wait at the best engine of each, before the next
-	// one is used; 0 for as long as it takes, as for the last. nil where they are not in order.
-	Overflow []time.Duration
-}
-
-// divides reports whether each request has one of the models, by shares or in order.
-func (a Alias) divides() bool { return a.Shares != nil || a.Overflow != nil }
-
-// Equal reports whether two say the same.
-func (a Alias) Equal(b Alias) bool {
-	return a.Name == b.Name && slices.Equal(a.Models, b.Models) && slices.Equal(a.Shares, b.Shares) &&
-		slices.Equal(a.Overflow, b.Overflow)
-}
-
-// Validate reports what is wrong with it.
-func (a Alias) Validate() error {
-	if a.Name == "" || len(a.Models) == 0 {
-		return fmt.Errorf("alias %q needs a name and at least one model", a.Name)
-	}
-	if a.Overflow != nil {
-		return a.checkOverflow()
-	}
-	if a.Shares == nil {
-		return nil
-	}
-	total := 0.0
-	for _, s := range a.Shares {
-		if !(s >= 0) || s > 1e9 {
-			return fmt.Errorf("alias %q has the share %v, must be 0 or more", a.Name, s)
-		}
-		total += s
-	}
-	if len(a.Shares) != len(a.Models) || total == 0 {
-		return fmt.Errorf("alias %q needs a share for each of its models, one of them above 0", a.Name)
-	}
-	return nil
-}
-
-func (a Alias) checkOverflow() error {
-	if a.Shares != nil {
-		return fmt.Errorf("alias %q has shares and overflow: its models divide by one of them", a.Name)
-	}
-	if len(a.Overflow) != len(a.Models) || len(a.Models) < 2 {
-		return fmt.Errorf("alias %q needs overflow for each of its models but the last, and at least two", a.Name)
-	}
-	for i, d := range a.Overflow {
-		if slices.Contains(a.Models[:i], a.Models[i]) {
-			return fmt.Errorf("alias %q has the model %q twice", a.Name, a.Models[i])
-		}
-		if d < 0 || i == len(a.Models)-1 && d != 0 {
-			return fmt.Errorf("alias %q has overflow of %v at %q, must be 0 or more, and none at the last model",
-				a.Name, d, a.Models[i])
-		}
-	}
-	return nil
-}
 
 // Any is the pool for unknown model names that are acceptable: for the alias "*", or endpoints that report no models.
 // It has one name, so that clients cannot create pools.
@@ -108,7 +42,7 @@ type SomeRules struct {
 type Config struct {
 	Rules               // of all pools
 	Some    []SomeRules // of some; of several entries that have a pool's name the first counts
-	Aliases []Alias
+	Aliases []fleet.Alias
 	Without ablation.Set
 }
 
@@ -126,7 +60,7 @@ func (t *Table) rules(name string) *Rules {
 type Table struct {
 	cfg       Config
 	endpoints registry.Reader
-	aliases   map[string]Alias
+	aliases   map[string]fleet.Alias
 
 	byName    map[string]Pool
 	byKey     map[uint64]Pool // by the hash of their names
@@ -145,7 +79,7 @@ func New(endpoints registry.Reader, c Config) *Table {
 		endpoints: endpoints,
 		byName:    map[string]Pool{},
 		byKey:     map[uint64]Pool{},
-		aliases:   map[string]Alias{},
+		aliases:   map[string]fleet.Alias{},
 	}
 	t.SetConfig(c)
 	return t
@@ -156,14 +90,14 @@ func New(endpoints registry.Reader, c Config) *Table {
 func (t *Table) SetConfig(c Config) {
 	old := t.aliases
 	t.names = nil
-	t.cfg, t.aliases = c, make(map[string]Alias, len(c.Aliases))
+	t.cfg, t.aliases = c, make(map[string]fleet.Alias, len(c.Aliases))
 	for _, a := range c.Aliases {
 		t.aliases[a.Name] = a
 	}
 	for _, p := range t.kept {
 		was, isOld := old[p.s.name]
 		is, isNew := t.aliases[p.s.name]
-		if isOld != isNew || !slices.Equal(was.Models, is.Models) || p.s.divides != is.divides() {
+		if isOld != isNew || !slices.Equal(was.Models, is.Models) || p.s.divides != is.Divides() {
 			t.fill(p.s)
 		}
 		p.s.rules = t.rules(p.s.name)
@@ -318,7 +252,7 @@ func (t *Table) equip(s *state) {
 	if len(s.members) == 0 && s.policy != nil {
 		return
 	}
-	parts := s.rules.Split.When == split.WhenFree || s.roles > 0
+	parts := s.rules.Split.When == fleet.WhenFree || s.roles > 0
 	if s.policy != nil && s.splits == parts {
 		return
 	}

@@ -25,9 +25,9 @@ func (named) Hooks() pick.Hooks { return pick.Hooks{} }
 func (named) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{} }
 
 // policies are rules of which some pools have others, which split without roles when the rest does not.
-func policies(free bool, some fleet.Names, aliases []Alias) Config {
+func policies(free bool, some fleet.Names, aliases []fleet.Alias) Config {
 	of := func(s named) func() pick.Policy { return func() pick.Policy { return s } }
-	when := map[bool]split.When{true: split.WhenFree}
+	when := map[bool]fleet.SplitWhen{true: fleet.WhenFree}
 	c := Config{Rules: Rules{
 		Policy: of("whole"), Decode: of("decode"), Prefill: of("prefill"), Split: split.Rule{When: when[free]},
 	}, Aliases: aliases}
@@ -90,7 +90,7 @@ func TestMembersFollow(t *testing.T) {
 				case what == 2:
 					of.Redeclare(e, spec(i), "s")
 				case what == 3:
-					aliases := []Alias{
+					aliases := []fleet.Alias{
 						{Name: "chat", Models: []string{"m1", "m2"}},
 						{Name: Any, Models: []string{"m2"}},
 						{Name: "other", Models: []string{"m3"}},

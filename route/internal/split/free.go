@@ -1,11 +1,12 @@
 package split
 
 import (
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/cost"
 )
 
-// Where endpoints need no roles (WhenFree), any of them may compute a prompt for any other, and doing both at one
+// Where endpoints need no roles (fleet.WhenFree), any of them may compute a prompt for any other, and doing both at one
 // endpoint is one choice among many. An answer's wait for prompts counts for AnswerWaitCost, and what a request waits
 // longer for its first token because its prompt is computed elsewhere counts twice: that is certain, what it saves
 // others is not.
@@ -82,16 +83,16 @@ func (f *Free) AddPairs(which int, decode *pick.View) {
 }
 
 // Choose says whether a pair costs less, and who answers: a row of decode if it does, else of whole.
-func (f *Free) Choose(decode *pick.View) (Why, Weighed, int) {
+func (f *Free) Choose(decode *pick.View) (fleet.SplitWhy, fleet.Weighed, int) {
 	pair, pairMs := cheapest(decode, f.pairCosts)
 	if pair < 0 {
-		return WholeSooner, Weighed{}, f.whole
+		return fleet.WholeSooner, fleet.Weighed{}, f.whole
 	}
-	w := Weighed{WholeMs: f.wholeMs, SplitMs: pairMs}
-	if why := w.why(); why != Sooner {
-		return why, w, f.whole
+	w := fleet.Weighed{WholeMs: f.wholeMs, SplitMs: pairMs}
+	if by := why(w); by != fleet.SplitSooner {
+		return by, w, f.whole
 	}
-	return Sooner, w, pair
+	return fleet.SplitSooner, w, pair
 }
 
 // cheapest is the row with the lowest cost that is not negative, -1 for none. Of those about as low the request's hash

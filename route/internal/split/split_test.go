@@ -18,48 +18,54 @@ func TestAsk(t *testing.T) {
 		pool      Pool
 		req       fleet.Request
 		tokens    int
-		why       Why
+		why       fleet.SplitWhy
 		undecided bool
 	}{
-		{"one pool", Rule{When: WhenAlways}, Pool{}, turn, 1, "", false},
+		{"one pool", Rule{When: fleet.WhenAlways}, Pool{}, turn, 1, "", false},
 		{
 			"an embedding",
-			Rule{When: WhenAlways},
+			Rule{When: fleet.WhenAlways},
 			Pool{Splits: true},
 			fleet.Request{Splits: true, Class: fleet.Embed},
 			1, "", false,
 		},
 		{
 			"pinned",
-			Rule{When: WhenAlways},
+			Rule{When: fleet.WhenAlways},
 			Pool{Splits: true},
 			fleet.Request{Splits: true, Pin: "e"},
-			1, WholePinned, false,
+			1, fleet.WholePinned, false,
 		},
 		{
 			"its prefill leg failed",
-			Rule{When: WhenAlways},
+			Rule{When: fleet.WhenAlways},
 			Pool{Splits: true},
 			fleet.Request{Splits: true, Attempt: fleet.Attempt{Fails: true}},
-			1, WholePrefillFails, false,
+			1, fleet.WholePrefillFails, false,
 		},
-		{"cannot be split", Rule{When: WhenAlways}, Pool{Splits: true}, fleet.Request{}, 1, WholeUnfit, false},
+		{
+			"cannot be split",
+			Rule{When: fleet.WhenAlways},
+			Pool{Splits: true},
+			fleet.Request{},
+			1, fleet.WholeUnfit, false,
+		},
 		{
 			"decoders take no whole requests",
-			Rule{When: WhenNever},
+			Rule{When: fleet.WhenNever},
 			Pool{Splits: true, Must: true},
-			turn, 1, Always, false,
+			turn, 1, fleet.SplitAlways, false,
 		},
-		{"never", Rule{When: WhenNever}, Pool{Splits: true}, turn, 1, WholeNever, false},
-		{"always", Rule{When: WhenAlways}, Pool{Splits: true}, turn, 1, Always, false},
-		{"short", Rule{When: WhenTokens, Threshold: 10}, Pool{Splits: true}, turn, 9, WholeShort, false},
-		{"long", Rule{When: WhenTokens, Threshold: 10}, Pool{Splits: true}, turn, 10, Long, false},
-		{"long by another measure", Rule{When: WhenTokens, Threshold: 10, Tokens: func(*fleet.Request) int {
+		{"never", Rule{When: fleet.WhenNever}, Pool{Splits: true}, turn, 1, fleet.WholeNever, false},
+		{"always", Rule{When: fleet.WhenAlways}, Pool{Splits: true}, turn, 1, fleet.SplitAlways, false},
+		{"short", Rule{When: fleet.WhenTokens, Threshold: 10}, Pool{Splits: true}, turn, 9, fleet.WholeShort, false},
+		{"long", Rule{When: fleet.WhenTokens, Threshold: 10}, Pool{Splits: true}, turn, 10, fleet.SplitLong, false},
+		{"long by another measure", Rule{When: fleet.WhenTokens, Threshold: 10, Tokens: func(*fleet.Request) int {
 			return 11
-		}}, Pool{Splits: true}, turn, 1, Long, false},
-		{"uncached", Rule{When: WhenUncached}, Pool{Splits: true}, turn, 1, "", true},
-		{"by time", Rule{When: WhenTime}, Pool{Splits: true}, turn, 1, "", true},
-		{"without roles", Rule{When: WhenFree}, Pool{Splits: true}, turn, 1, "", true},
+		}}, Pool{Splits: true}, turn, 1, fleet.SplitLong, false},
+		{"uncached", Rule{When: fleet.WhenUncached}, Pool{Splits: true}, turn, 1, "", true},
+		{"by time", Rule{When: fleet.WhenTime}, Pool{Splits: true}, turn, 1, "", true},
+		{"without roles", Rule{When: fleet.WhenFree}, Pool{Splits: true}, turn, 1, "", true},
 	} {
 		if why, undecided := c.rule.ByRequest(c.pool, &c.req, c.tokens); why != c.why || undecided != c.undecided {
 			t.Errorf("%s: %q, undecided %v, want %q, %v", c.name, why, undecided, c.why, c.undecided)
@@ -88,35 +94,41 @@ func TestTime(t *testing.T) {
 	for _, c := range []struct {
 		name             string
 		change           func(prefill, whole, decode *pick.Candidate)
-		why              Why
+		why              fleet.SplitWhy
 		wholeMs, splitMs float64
 	}{
-		{"all are idle", func(_, _, _ *pick.Candidate) {}, WholeSooner, 100, 130},
-		{"one is answered there and would wait", func(_, w, _ *pick.Candidate) { w.Decoding = 1 }, Sooner, 200, 130},
+		{"all are idle", func(_, _, _ *pick.Candidate) {}, fleet.WholeSooner, 100, 130},
+		{"one is answered there and would wait", func(_, w, _ *pick.Candidate) {
+			w.Decoding = 1
+		}, fleet.SplitSooner, 200, 130},
 		{
 			"two are answered at the prefiller too", func(p, w, _ *pick.Candidate) { w.Decoding, p.Decoding = 1, 2 },
-			WholeSooner, 200, 330,
+			fleet.WholeSooner, 200, 330,
 		},
 		{"it has most of the prompt", func(_, w, _ *pick.Candidate) {
 			w.CachedTokens, w.PresentTokens, w.Decoding = 900, 900, 10
-		}, WholeSooner, 110, 130},
+		}, fleet.WholeSooner, 110, 130},
 		{"most of that is still to come", func(_, w, _ *pick.Candidate) {
 			w.CachedTokens, w.PresentTokens, w.Decoding = 900, 100, 10
-		}, Sooner, 990, 130},
+		}, fleet.SplitSooner, 990, 130},
 		{"most of that proves to be missing", func(_, w, _ *pick.Candidate) {
 			w.CachedTokens, w.PresentTokens, w.ExpectedMiss, w.Decoding = 900, 900, 450, 10
-		}, Sooner, 605, 130},
+		}, fleet.SplitSooner, 605, 130},
 		{"others share the link", func(_, w, d *pick.Candidate) {
 			w.Decoding, d.WaitMs, d.Link.WaitMs, d.Link.DelayMs = 1, 40, 40, 40
-		}, WholeSooner, 200, 210},
-		{"less than a twentieth is gained", func(_, w, _ *pick.Candidate) { w.WaitMs = 36 }, WholeSooner, 136, 130},
-		{"more than a twentieth is", func(_, w, _ *pick.Candidate) { w.WaitMs = 38 }, Sooner, 138, 130},
+		}, fleet.WholeSooner, 200, 210},
+		{"less than a twentieth is gained", func(_, w, _ *pick.Candidate) {
+			w.WaitMs = 36
+		}, fleet.WholeSooner, 136, 130},
+		{"more than a twentieth is", func(_, w, _ *pick.Candidate) { w.WaitMs = 38 }, fleet.SplitSooner, 138, 130},
 		// 0.01 turns a ms come there, over half of the time that is left: each waits for 100 ms, or half of that,
 		// and that counts twice.
 		{"turns come there", func(_, w, _ *pick.Candidate) {
 			w.TurnsPerMs, w.Utilisation = 0.01, 0.5
-		}, Sooner, 300, 130},
-		{"it overtakes three at the router", func(_, w, _ *pick.Candidate) { w.Overtaken = 3 }, Sooner, 700, 130},
+		}, fleet.SplitSooner, 300, 130},
+		{"it overtakes three at the router", func(_, w, _ *pick.Candidate) {
+			w.Overtaken = 3
+		}, fleet.SplitSooner, 700, 130},
 	} {
 		prefill, whole, decode := legs()
 		c.change(&prefill.Candidates[0], &whole.Candidates[0], &decode.Candidates[0])
@@ -130,7 +142,7 @@ func TestTime(t *testing.T) {
 // TestFirstTurnsAreNoReason: what the later turns of a conversation will bring has no part in whether this one is
 // split.
 func TestFirstTurnsAreNoReason(t *testing.T) {
-	var of [2]Weighed
+	var of [2]fleet.Weighed
 	for i := range of {
 		prefill, whole, decode := legs()
 		for _, v := range []*pick.View{prefill, whole, decode} {
@@ -150,13 +162,13 @@ func TestFreeCountsTheDelay(t *testing.T) {
 		name    string
 		memory  int64
 		waitMs  float64 // for all of it at one endpoint
-		why     Why
+		why     fleet.SplitWhy
 		splitMs float64
 	}{
-		{"idle", 0, 0, WholeSooner, 130 + 30},
-		{"the first token comes sooner", 0, 200, Sooner, 130},
-		{"there is room for two", 4000, 200, Sooner, 130},
-		{"there is not", 3999, 200, WholeSooner, 0},
+		{"idle", 0, 0, fleet.WholeSooner, 130 + 30},
+		{"the first token comes sooner", 0, 200, fleet.SplitSooner, 130},
+		{"there is room for two", 4000, 200, fleet.SplitSooner, 130},
+		{"there is not", 3999, 200, fleet.WholeSooner, 0},
 	} {
 		prefill, whole, decode := legs()
 		whole.Candidates[0].WaitMs, decode.Candidates[0].CacheTokens = c.waitMs, c.memory

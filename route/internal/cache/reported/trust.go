@@ -8,19 +8,10 @@ import (
 	"github.com/warmpath/warmpath/kvstream"
 )
 
-// Figures are what is known of an endpoint's KV events.
-type Figures struct {
-	State  kvstream.State
-	Blocks int    // cached, as far as it is known
-	Untied uint64 // blocks stored of which it is not known whose conversation they are
-	Tied   uint64 // blocks stored in conversations that are known
-	Wrong  uint64 // times that the events were found to contradict the answers, and not used for a while
-}
-
 // endpoint is what is known of one engine's cache by its events.
 type endpoint struct {
 	born uint32
-	Figures
+	kvstream.Figures
 	base   kvstream.State // Exact or Partial: the state while nothing speaks against it
 	block  int            // tokens
 	tiers  bool           // it has reported blocks of a second tier, which are cached as long as any tier has them
@@ -51,7 +42,7 @@ func (r Reader) Trusted(slot int) bool { return trusted(r.State(slot)) }
 func (r Reader) State(slot int) kvstream.State { return r.t.endpoints.Get(slot).State }
 
 // Figures are what is known of an endpoint's events.
-func (r Reader) Figures(slot int) Figures { return r.t.endpoints.Get(slot).Figures }
+func (r Reader) Figures(slot int) kvstream.Figures { return r.t.endpoints.Get(slot).Figures }
 
 // Tiers reports whether an endpoint has reported blocks of a second tier.
 func (r Reader) Tiers(slot int) bool { return r.t.endpoints.Get(slot).tiers }
