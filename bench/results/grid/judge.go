@@ -137,6 +137,16 @@ func (j *judged) compare() {
 	j.measureSpread()
 }
 
+// bestBy is the other policy with the best figure, the oracle left out.
+func (j *judged) bestBy(c column) (best *measured) {
+	for _, m := range j.policies {
+		if m != j.ours && m.policy != drive.OracleName && (best == nil || c.better(m.mean(c.of), best.mean(c.of))) {
+			best = m
+		}
+	}
+	return best
+}
+
 func (j *judged) compareTimes() {
 	j.ratio = ratioOf(j.ours.p90s, j.best.p90s)
 	switch {

@@ -75,8 +75,8 @@ func page(l *library, cells, without []*judged, pictures map[string][]string) []
 		pageCells(&b, of)
 		bare := slices.DeleteFunc(slices.Clone(without), func(j *judged) bool { return j.cell.Trace != trace })
 		for _, c := range columns() {
-			pageMatrix(&b, c.title+", with the queue", of, c.of)
-			pageMatrix(&b, c.title+", without", bare, c.of)
+			pageMatrix(&b, c.title+", with the queue", of, c.text)
+			pageMatrix(&b, c.title+", without", bare, c.text)
 		}
 	}
 	return b.Bytes()
@@ -85,14 +85,15 @@ func page(l *library, cells, without []*judged, pictures map[string][]string) []
 // column is a figure that the page has of every policy in every cell.
 type column struct {
 	title string
-	of    func(m *measured) string
+	hits  bool // a hit rate, else seconds
+	of    func(f *figures.Figures) float64
 }
 
 // columns are the time to first token by mean and quantiles, and the hit rate.
 func columns() []column {
 	ttft := func(title string, of func(s *figures.Spread) float64) column {
-		return column{title + " of the time to first token, in s", func(m *measured) string {
-			return seconds(m.mean(func(f *figures.Figures) float64 { return of(&f.TTFT) }))
+		return column{title: title + " of the time to first token, in s", of: func(f *figures.Figures) float64 {
+			return of(&f.TTFT)
 		}}
 	}
 	return []column{
@@ -100,9 +101,20 @@ func columns() []column {
 		ttft("p50", func(s *figures.Spread) float64 { return s.P50 }),
 		ttft("p90", func(s *figures.Spread) float64 { return s.P90 }),
 		ttft("p99", func(s *figures.Spread) float64 { return s.P99 }),
-		{"Hit rate, in %", func(m *measured) string { return percent(m.hit.mean) }},
+		{"Hit rate, in %", true, func(f *figures.Figures) float64 { return f.HitRate }},
 	}
 }
+
+// text is the figure of a policy in a cell.
+func (c column) text(m *measured) string {
+	if c.hits {
+		return percent(m.mean(c.of))
+	}
+	return seconds(m.mean(c.of))
+}
+
+// better reports whether a figure is better than another.
+func (c column) better(a, b float64) bool { return c.hits == (a > b) && a != b }
 
 func introduce(b *bytes.Buffer, c *Config, cells []*judged) {
 	half := "all conversations"
@@ -248,6 +260,7 @@ func pageBehind(b *bytes.Buffer, title string, cells []*judged) {
 	fmt.Fprintf(b, "\n## %s\n\n", title)
 	if len(lost) == 0 {
 		b.WriteString("Nowhere.\n")
+		pageBetter(b, cells)
 		return
 	}
 	b.WriteString("| cell | better | its p90, s | ours | ratio | |\n|---|---|---|---|---|---|\n")
@@ -259,6 +272,35 @@ func pageBehind(b *bytes.Buffer, title string, cells []*judged) {
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", j.cell, j.best.policy, plusMinus(j.best.p90),
 			plusMinus(j.ours.p90), bracket(j.ratio), word)
 	}
+	pageBetter(b, cells)
+}
+
+// pageBetter lists every figure of every cell in which another policy is better, by however little.
+func pageBetter(b *bytes.Buffer, cells []*judged) {
+	b.WriteString("\n<details><summary>All figures of all cells in which another policy is better, by however " +
+		"little: the best one, and ours as a multiple of its; of hit rates, its points more</summary>\n\n" +
+		"| cell | mean | p50 | p90 | p99 | hit rate |\n|---|---|---|---|---|---|\n")
+	for _, j := range cells {
+		if j.verdict == "" {
+			continue
+		}
+		row, listed := fmt.Sprintf("| %s |", j.cell), false
+		for _, c := range columns() {
+			best := j.bestBy(c)
+			switch ours, its := j.ours.mean(c.of), best.mean(c.of); {
+			case !c.better(its, ours):
+				row += " |"
+			case c.hits:
+				row, listed = row+fmt.Sprintf(" %s +%.1f |", best.policy, 100*(its-ours)), true
+			default:
+				row, listed = row+fmt.Sprintf(" %s %.2f |", best.policy, ours/its), true
+			}
+		}
+		if listed {
+			b.WriteString(row + "\n")
+		}
+	}
+	b.WriteString("\n</details>\n")
 }
 
 // pagePolicies is how each policy stands beside the default over all cells, the lowest p90 first.
