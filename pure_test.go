@@ -68,6 +68,7 @@ var impure = map[string]string{
 var tables = []string{
 	"engine.absentPaths",
 	"engine/answer.anthropicErrors",
+	"engine/handover.inside",
 	"fleet.outcomeNames",
 	"prompt.apiNames",
 	"prompt.fieldNames", "prompt.fieldsByLength",

@@ -36,12 +36,41 @@ func Withhold(field func(name string) []byte) []Member {
 	)
 	// What vLLM's scheduler reads like members of the request: both become extra_args of the sampling parameters
 	// (0.33.0, v1/request.py).
-	for _, path := range [...][]string{{"vllm_xargs"}, {"sampling_params", "extra_args"}} {
+	for _, path := range inside {
 		if value, found := without(field(path[0]), path[1:]); found {
 			set = append(set, Member{path[0], value})
 		}
 	}
 	return set
+}
+
+var inside = [...][]string{{"vllm_xargs"}, {"sampling_params", "extra_args"}}
+
+// WithholdField returns what a form gets in place of the value of a field that Withhold would change as a member; ok is
+// whether it would. An engine reads an object in a form as JSON (vLLM, transcription/protocol.py), perhaps more than is
+// read here: one that is not read here becomes nothing.
+func WithholdField(name string, value []byte) (with []byte, ok bool) {
+	set := Withhold(func(member string) []byte {
+		if member == name {
+			return value
+		}
+		return nil
+	})
+	if len(set) > 0 && !rawjson.IsNull(set[0].JSON) {
+		return set[0].JSON, true
+	}
+	for _, path := range inside {
+		if path[0] == name && !json.Valid(value) {
+			return nil, true
+		}
+	}
+	return nil, len(set) > 0
+}
+
+// Withholds reports whether WithholdField may change a field.
+func Withholds(name string) bool {
+	_, ok := WithholdField(name, []byte{'x'})
+	return ok
 }
 
 // without is an object without the members of a hand-over in it, or in its member at a path; found is whether there

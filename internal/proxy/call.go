@@ -504,6 +504,9 @@ func (c *call) identify() error {
 	}
 	c.Computes = paths.Computes(c.API, c.R.Method, c.R.URL.Path) || isUpgrade(c.R)
 	c.Repeats = paths.Repeats(c.R.Method, c.R.URL.Path)
+	if c.p.cfg.readsMembers() && !c.InFields.FormWhole() {
+		return fault.ErrManyFields
+	}
 	if c.p.cfg.Tenants != nil {
 		if err := c.own(); err != nil {
 			return err

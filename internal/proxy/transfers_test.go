@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -132,6 +133,56 @@ func TestTransferFieldsInside(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestTransferFieldsOfForms: a form obeys the same table, in each of its fields; files and all else pass as they are.
+func TestTransferFieldsOfForms(t *testing.T) {
+	const media = "multipart/form-data; boundary=b"
+	part := func(name, value string) string {
+		return "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n"
+	}
+	file := part(`file"; filename="vllm_xargs`, strings.Repeat(`{"kv_transfer_params":1}`, 100))
+	model := part("model", "m")
+	long := strings.Repeat("x", 10000)
+	for _, trusted := range []bool{false, true} {
+		var in inbox
+		r := newRig(t, proxy.Config{Transfers: trusted}, in.handler)
+		check := func(media, sent, want string) {
+			t.Helper()
+			if trusted {
+				want = sent
+			}
+			in.raw = ""
+			res, answer := r.post("/v1/audio/transcriptions", sent, "Content-Type", media)
+			if in.raw != want || res.StatusCode != map[bool]int{true: 400, false: 200}[want == ""] {
+				t.Errorf("trusted %t: %d %s, the engine got\n%.200q, want\n%.200q",
+					trusted, res.StatusCode, answer, in.raw, want)
+			}
+		}
+		for name, value := range transferFields {
+			check(media, model+part(name, value)+file+"--b--", model+part(name, "")+file+"--b--")
+			check("application/x-www-form-urlencoded", "model=m&"+name+"="+url.QueryEscape(value)+"&a=b",
+				"model=m&"+name+"=&a=b")
+		}
+		for sent, want := range map[string]string{
+			`{"a": 1}`:                              `{"a": 1}`,
+			`{"kv_transfer_params":"x","a":1}`:      `{"a":1}`,
+			`{"ec_transfer_\u0070arams":[1]}`:       `{}`,
+			`{"kv_transfer_params":"x","a":NaN}`:    `{"a":NaN}`, // Python reads it
+			`{"kv_transfer_params":"x",}`:           `{}`,
+			`{"a":NaN,'b'}`:                         "",
+			`{"kv_transfer_params":"` + long + `"}`: `{}`,
+		} {
+			check(media, part("vllm_xargs", sent)+model+file+"--b--", part("vllm_xargs", want)+model+file+"--b--")
+			check(media, part("vllm_xargs", sent)+part("vllm_xargs", sent)+"--b--",
+				part("vllm_xargs", want)+part("vllm_xargs", want)+"--b--")
+			check("application/x-www-form-urlencoded", "vllm_xargs="+url.QueryEscape(sent),
+				"vllm_xargs="+map[bool]string{true: url.QueryEscape(sent), false: url.QueryEscape(want)}[sent == want])
+		}
+		check(media, strings.Repeat(part("x", "y"), 256)+part("vllm_xargs", `{"kv_transfer_params":1}`)+"--b--", "")
+		check(media, part(`vllm_xargs"; name="x`, `{"kv_transfer_params":1}`)+"--b--", "")
+		check(media, part(`vllm_xargs"; name="x`, `{"kv_transfer_params":"`+long+`"}`)+"--b--", "")
 	}
 }
 

@@ -98,7 +98,7 @@ func Unnamed(err error) error {
 var ErrLoop = errors.New("the request has passed this router before: one of its endpoints leads back to it, " +
 	"perhaps through another router; take that endpoint out of the configuration")
 
-// ErrManyFields rejects a form in which ids of other tenants' objects could hide.
+// ErrManyFields rejects a form in which ids of other tenants' objects, or what is for routers, could hide.
 var ErrManyFields = errors.New("the query or the form has more than 256 fields, or one whose name cannot be read")
 
 // ErrUnsalted rejects a request of a tenant whose cache an engine would share with others'.

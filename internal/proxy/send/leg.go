@@ -13,10 +13,15 @@ import (
 // leg adds the edits of a request's leg, after those that keep a client from posing as a router.
 func (a *Outgoing) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	c := a.c
-	if !a.trusts() && c.Body != nil && c.Prompt.InsertAt != 0 {
+	switch {
+	case a.trusts() || c.Body == nil:
+	case c.Prompt.InsertAt != 0:
 		members := handover.Withhold(c.member)
 		a.s.noteWithheld(c, members)
 		edits = c.set(edits, members)
+	case len(c.inForm.withheld) > 0:
+		a.s.noteWithheld(c, []handover.Member{{Name: c.inForm.posing}})
+		edits = append(edits, c.inForm.withheld...)
 	}
 	if a.Message == nil {
 		return edits

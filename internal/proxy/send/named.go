@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
@@ -28,6 +29,10 @@ type namedModel struct {
 	name  string // of the last place, as most servers read it
 	at    []namedAt
 	write func(string) string
+
+	// of a form: what keeps a client from posing as a router, see handover.Withhold, and the first such field
+	withheld []prompt.Edit
+	posing   string
 }
 
 // namedAt is a place that names a model.
@@ -56,33 +61,47 @@ func (n *namedModel) edits(model string) (edits []prompt.Edit) {
 // ReadNames reads the model that the query or a form in the body names, and the ids by which they refer to what engines
 // keep.
 func (c *Incoming) ReadNames() {
-	c.inQuery, c.InFields = namedModel{write: url.QueryEscape}, Fields{}
+	c.inQuery, c.inForm, c.InFields = namedModel{write: url.QueryEscape}, namedModel{}, Fields{}
 	c.InFields.more = !eachPair([]byte(c.R.URL.RawQuery), c.field(&c.inQuery))
 	contentType := c.R.Header.Get("Content-Type")
 	switch text := c.Text(); Media(contentType) {
 	case "multipart/form-data":
 		c.inForm.write = plainly
-		c.InFields.more = !eachPart(contentType, text, c.field(&c.inForm)) || c.InFields.more
+		c.InFields.formMore = !eachPart(contentType, text, c.fieldOfForm)
 	case "application/x-www-form-urlencoded":
 		if jsonscan.FirstByte(text) != '{' { // as curl sends JSON with -d
 			c.inForm.write = url.QueryEscape
-			c.InFields.more = !eachPair(text, c.field(&c.inForm)) || c.InFields.more
+			c.InFields.formMore = !eachPair(text, c.fieldOfForm)
 		}
 	}
 }
 
 // Fields are what fields of a query and a form say beside the model.
 type Fields struct {
-	IDs  []string // by which they refer to what engines keep
-	more bool     // there are more fields than are looked at
+	IDs            []string // by which they refer to what engines keep
+	more, formMore bool     // the query, or the form, has more fields than are looked at
 }
 
 // Whole reports whether all fields were looked at.
-func (f *Fields) Whole() bool { return !f.more }
+func (f *Fields) Whole() bool { return !f.more && !f.formMore }
+
+// FormWhole reports whether all fields of a form were looked at.
+func (f *Fields) FormWhole() bool { return !f.formMore }
+
+// fieldOfForm takes one field of a form.
+func (c *Incoming) fieldOfForm(name string, value []byte, start, end int) {
+	if with, ok := handover.WithholdField(name, value); ok {
+		edit := prompt.Edit{At: jsonscan.Span{Start: start, End: end}, With: []byte(c.inForm.write(string(with)))}
+		c.inForm.withheld, c.inForm.posing = append(c.inForm.withheld, edit), name
+		return
+	}
+	c.field(&c.inForm)(name, value, start, end)
+}
 
 // field takes one field.
-func (c *Incoming) field(model *namedModel) func(name, value string, start, end int) {
-	return func(name, value string, start, end int) {
+func (c *Incoming) field(model *namedModel) func(name string, value []byte, start, end int) {
+	return func(name string, text []byte, start, end int) {
+		value := string(text[:min(len(text), longestPair)])
 		switch name = strings.TrimSuffix(name, "[]"); {
 		case value == "" && name == "model":
 			model.name = ""
@@ -144,7 +163,7 @@ func (c *Incoming) Named() string {
 }
 
 // eachPair reads name=value pairs, and where each value stands. It reports false where there are more than it reads.
-func eachPair(text []byte, field func(name, value string, start, end int)) bool {
+func eachPair(text []byte, field func(name string, value []byte, start, end int)) bool {
 	for at, parts := 0, 0; at < len(text); parts++ {
 		if parts == mostParts {
 			return false
@@ -153,11 +172,16 @@ func eachPair(text []byte, field func(name, value string, start, end int)) bool 
 		if i := bytes.IndexByte(text[at:], '&'); i >= 0 {
 			end = at + i
 		}
-		name, value, _ := strings.Cut(string(text[at:min(end, at+longestPair)]), "=")
-		start := at + len(name) + 1
-		name, err := url.QueryUnescape(name)
-		if value, wrong := url.QueryUnescape(value); err == nil && wrong == nil && start <= end {
-			field(name, value, start, end)
+		escaped, rest, _ := bytes.Cut(text[at:end], []byte{'='})
+		start := min(at+len(escaped)+1, end)
+		if len(escaped) <= longestPair {
+			name, err := url.QueryUnescape(string(escaped))
+			if !handover.Withholds(name) {
+				rest = rest[:min(len(rest), longestPair)]
+			}
+			if value, wrong := url.QueryUnescape(string(rest)); err == nil && wrong == nil {
+				field(name, []byte(value), start, end)
+			}
 		}
 		at = end + 1
 	}
@@ -166,7 +190,7 @@ func eachPair(text []byte, field func(name, value string, start, end int)) bool 
 
 // eachPart reads the fields of a form (RFC 7578); files are passed over. It reports false where there is more than it
 // reads.
-func eachPart(contentType string, body []byte, field func(name, value string, start, end int)) bool {
+func eachPart(contentType string, body []byte, field func(name string, value []byte, start, end int)) bool {
 	_, params, err := mime.ParseMediaType(contentType)
 	if err != nil || params["boundary"] == "" {
 		return false
@@ -192,11 +216,13 @@ func eachPart(contentType string, body []byte, field func(name, value string, st
 			return whole
 		}
 		next := from - 2 + end + len(line)
-		if end = max(from, from-2+end); end-from <= longestName {
-			name, ok := fieldName(body[at:from])
-			if whole = whole && ok; name != "" {
-				field(name, string(body[from:end]), from, end)
-			}
+		end = max(from, from-2+end)
+		name, ok := fieldName(body[at:from])
+		if !ok && end-from > longestName { // a file with an odd name, not a field
+			ok = bytes.Contains(body[at:from], []byte("filename"))
+		}
+		if whole = whole && ok; name != "" {
+			field(name, body[from:end], from, end)
 		}
 		at = next
 	}
