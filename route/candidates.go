@@ -35,7 +35,6 @@ type selection struct {
 	forced  pick.Reason   // see filled
 	settled
 	beyond pick.Beyond // of a shortlist
-	look   cache.Look  // done before they were known
 }
 
 // selectMembers selects the endpoints of the best available health class that may take the leg. If the request is
@@ -166,7 +165,7 @@ func (r *readers) shortlisted(q *asked, s *search, prompt *cache.Prompt, a *sele
 	list := &q.list
 	slots := p.Slots()
 	r.shortlist.Begin(list, slots, shortlist.Request{
-		Tokens: q.size.Tokens, Cached: look.Slots, Hash: placeHash(q.req, t.ID), Seed: q.req.Seed, Not: q.not,
+		Tokens: q.size.Tokens, Cached: look, Hash: placeHash(q.req, t.ID), Seed: q.req.Seed, Not: q.not,
 	})
 	census := health.Census{All: p.Len() - len(list.Unverified)}
 	for _, i := range list.Unverified {
@@ -202,7 +201,7 @@ func (r *readers) shortlisted(q *asked, s *search, prompt *cache.Prompt, a *sele
 	if len(members) == 0 {
 		return false
 	}
-	*a = selection{members: members, beyond: beyond, look: look}
+	*a = selection{members: members, beyond: beyond}
 	return true
 }
 

@@ -21,6 +21,7 @@ const (
 // kvWorld is a router with two engines whose events are made by hand: blocks of 16 tokens, a token per 8 bytes of text.
 type kvWorld struct {
 	*testing.T
+	model   string
 	r       *Router
 	now     time.Time
 	streams map[string]*kvstream.Stream
@@ -30,7 +31,7 @@ type kvWorld struct {
 
 func newKVWorld(t *testing.T) *kvWorld {
 	w := &kvWorld{
-		T: t, r: New(Config{Policy: func() pick.Policy { return firstPolicy{} }}), now: kvNow,
+		T: t, model: "m", r: New(Config{Policy: func() pick.Policy { return firstPolicy{} }}), now: kvNow,
 		streams: map[string]*kvstream.Stream{}, seq: map[string]uint64{},
 	}
 	w.observe(Declared{Source: "s", Endpoints: []fleet.Endpoint{
@@ -85,7 +86,7 @@ func kvPrompt(system, own int, id uint32) (tokens []uint32, c *fleet.Content) {
 func (w *kvWorld) route(session, pin string, c *fleet.Content) Decision {
 	w.Helper()
 	d, err := w.r.Decide(w.now, &fleet.Request{
-		Model: "m", Session: session, Content: c, PromptBytes: c.Bytes, PromptTokens: 0, Pin: pin, Seed: 1,
+		Model: w.model, Session: session, Content: c, PromptBytes: c.Bytes, PromptTokens: 0, Pin: pin, Seed: 1,
 	})
 	if err != nil {
 		w.Fatal(err)
@@ -172,6 +173,40 @@ func TestKVPredicts(t *testing.T) {
 	w.tell("a", kvstream.Event{Kind: kvstream.Cleared})
 	if got := w.cached("x", "a", c2); got != 0 {
 		t.Errorf("after all was cleared: %d cached", got)
+	}
+}
+
+// TestKVOfAliases: where an alias has several models, what an engine's events say of a prompt counts for each endpoint,
+// by the model that it serves.
+func TestKVOfAliases(t *testing.T) {
+	w := newKVWorld(t)
+	w.observe(Configured{Config: Config{
+		Policy:  func() pick.Policy { return firstPolicy{} },
+		Aliases: []fleet.Alias{{Name: "both", Models: []string{"m", "n"}}},
+	}})
+	for _, models := range [][2]string{{"m", "n"}, {"n", "m"}} {
+		w.observe(Declared{Source: "s", Endpoints: []fleet.Endpoint{
+			{Name: "a", URL: "http://a", Weight: 1, Models: models[:1]},
+			{Name: "b", URL: "http://b", Weight: 1, Models: models[1:]},
+		}})
+	}
+	w.model = "both"
+	for i, name := range []string{"a", "b"} {
+		tokens, c := kvPrompt(0, 640, uint32(i)+1)
+		w.turn(name, name, name, tokens, c, 0)
+		w.tell(name, removedFrom(tokens, 25))
+		_, longer := kvPrompt(0, 800, uint32(i)+1)
+		d, err := w.r.Decide(w.now, &fleet.Request{Model: "both", Content: longer, PromptBytes: longer.Bytes, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range d.View.Candidates {
+			if want := map[bool]int{true: 400}[at.Name == name]; at.CachedTokens != want {
+				t.Errorf("%s after the end of the prompt was evicted at %s: %d cached (exact %t), want %d",
+					at.Name, name, at.CachedTokens, at.Exact, want)
+			}
+		}
+		w.observe(Finished{Lease: d.Lease, Outcome: fleet.Abandoned})
 	}
 }
 

@@ -36,7 +36,7 @@ func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error)
 	if !t.Known {
 		home = named(t.Hint, rows)
 	}
-	cached, found, missed := r.cache.Predict(&q.text, &prompt, at, home, a.look, seen.missed, q.cached)
+	cached, found, missed := r.cache.Predict(&q.text, &prompt, at, home, seen.missed, q.cached)
 	q.cached, seen.missed = cached, missed
 	newcomer := backlog.Newcomer{
 		Asker: q.asker, Now: q.now, PromptTokens: q.size.Tokens, OutputTokens: q.pool.ExpectedOutput(q.req),

@@ -122,7 +122,7 @@ func (b *believer) place(t *rapid.T) {
 				Endpoint: pick.Endpoint{Slot: i, Epoch: b.t.Reader().Epoch(i)},
 			})
 		}
-		held, all, missed := b.t.Reader().Predict(&x, p, pick.EndpointsOf(v.Candidates), -1, Look{}, missed, nil)
+		held, all, missed := b.t.Reader().Predict(&x, p, pick.EndpointsOf(v.Candidates), -1, missed, nil)
 		for i := range held {
 			v.Candidates[i].Cached = held[i]
 			if all.Counted {
@@ -373,7 +373,7 @@ func TestRowsOfSeveralModels(t *testing.T) {
 				at.Load.TransferRequests = int(b.next)
 			}
 			missed := b.t.Reader().Begin(x)
-			held, _, _ := b.t.Reader().Predict(x, p, pick.EndpointsOf(rows), -1, Look{}, missed, nil)
+			held, _, _ := b.t.Reader().Predict(x, p, pick.EndpointsOf(rows), -1, missed, nil)
 			for i := range rows {
 				rows[i].Cached = held[i]
 			}
@@ -417,7 +417,7 @@ func TestTransfersThatBringNothing(t *testing.T) {
 				at := &rows[0].Endpoint
 				at.Epoch, at.Load.TransferRequests = b.t.Reader().Epoch(0), int(b.next)
 				missed := b.t.Reader().Begin(&x)
-				found, _, _ := b.t.Reader().Predict(&x, p, pick.EndpointsOf(rows), -1, Look{}, missed, nil)
+				found, _, _ := b.t.Reader().Predict(&x, p, pick.EndpointsOf(rows), -1, missed, nil)
 				rows[0].Cached = found[0]
 				return rows
 			}

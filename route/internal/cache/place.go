@@ -31,9 +31,7 @@ func (t *Table) Open(n uint32, v *pick.View, row int, x *Text, p *Prompt) {
 // enter adds a prompt's blocks to its endpoint's estimated content.
 func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Text, p *Prompt) {
 	t.Reader().look(x, p.Request, c.Model)
-	if c.Model != x.chained {
-		t.Reader().lookInEvents(x, p)
-	}
+	t.Reader().lookInEvents(x, p)
 	t.reported.Note(n, &x.chain, p.Size.Tokens, c.Adapter)
 	l.exact = x.chain.Known && c.Exact
 	l.chain = append(l.chain[:0], x.keys...)

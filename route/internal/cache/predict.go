@@ -20,20 +20,19 @@ type Found struct {
 }
 
 // Predict says what each endpoint holds of a prompt, how certain that is, and the memory that outstanding requests
-// occupy. home is the index of the conversation's home, -1 for none, and look the result of Look if that was asked.
-// memory is for the result. m is what this decision's prompts have missed so far; it comes back with this one's added.
+// occupy. home is the index of the conversation's home, -1 for none. memory is for the result. m is what this
+// decision's prompts have missed so far; it comes back with this one's added.
 func (r Reader) Predict(
 	x *Text,
 	p *Prompt,
 	at pick.Endpoints,
 	home int,
-	look Look,
 	m Missed,
 	memory []pick.Cached,
 ) ([]pick.Cached, Found, Missed) {
 	cached := slices.Grow(memory[:0], at.Len())[:at.Len()]
 	clear(cached)
-	all, m := r.find(x, p, at, home, look, m, cached)
+	all, m := r.find(x, p, at, home, m, cached)
 	if all.Counted = p.CountsActive && isText(p.Request, p.Size.Tokens); all.Counted {
 		r.countActive(x, p, at, cached)
 	}
@@ -60,7 +59,6 @@ func (r Reader) find(
 	p *Prompt,
 	at pick.Endpoints,
 	home int,
-	look Look,
 	m Missed,
 	cached []pick.Cached,
 ) (all Found, _ Missed) {
@@ -87,7 +85,7 @@ func (r Reader) find(
 		h.Blocks = x.matches.Depth(c.Slot)
 		h.CachedTokens = r.wholeBlocks(c, min(p.Size.At(blocks.Bytes(h.Blocks)), p.Size.Tokens-1))
 	}
-	r.merge(x, p, at, look, cached)
+	r.merge(x, p, at, cached)
 	all.MostCached = most(cached)
 	// with fewer blocks some of it was evicted, or the client changed its history
 	if home >= 0 && !cached[home].Exact && cached[home].Blocks >= blocks.Kept(p.Entry.Bytes/fleet.BlockBytes) {
@@ -153,16 +151,17 @@ func (r Reader) predictHome(p *Prompt, c *pick.Endpoint, h *pick.Cached) {
 }
 
 // merge replaces predictions by what KV events say, where they are complete.
-func (r Reader) merge(x *Text, p *Prompt, at pick.Endpoints, look Look, cached []pick.Cached) {
+func (r Reader) merge(x *Text, p *Prompt, at pick.Endpoints, cached []pick.Cached) {
 	events := r.t.reported.Reader()
-	if !look.done {
-		r.lookInEvents(x, p)
-	}
-	if !x.chain.Known {
+	if r.lookInEvents(x, p); !x.chain.Known {
 		return
 	}
 	for i := range at.Len() {
 		c, h := at.At(i), &cached[i]
+		if c.Model != x.model {
+			r.look(x, p.Request, c.Model)
+			r.lookInEvents(x, p)
+		}
 		if tokens, ok := r.exact(events, x, p, c, h); ok {
 			h.Exact, h.CachedTokens = true, max(tokens, r.beingComputed(x, p, c))
 		}
@@ -177,7 +176,7 @@ func (r Reader) exact(
 	c *pick.Endpoint,
 	h *pick.Cached,
 ) (tokens int, ok bool) {
-	if !events.Trusted(c.Slot) || c.Model != x.chained {
+	if !events.Trusted(c.Slot) {
 		return 0, false
 	}
 	if tokens, whole, ok := events.ByIDs(c.Slot, &x.chain, p.Size.Tokens); ok && !c.Adapter {

@@ -163,7 +163,7 @@ func (s *site) view(p *Prompt) *pick.View {
 		}
 	}
 	missed := s.t.Reader().Begin(&s.text)
-	held, found, missed := s.t.Reader().Predict(&s.text, p, pick.EndpointsOf(rows), home, Look{}, missed, nil)
+	held, found, missed := s.t.Reader().Predict(&s.text, p, pick.EndpointsOf(rows), home, missed, nil)
 	s.missed = missed
 	for i := range rows {
 		rows[i].Cached = held[i].Arrived()

@@ -25,7 +25,7 @@ func TestSharersOfMany(t *testing.T) {
 			{Endpoint: pick.Endpoint{Slot: 0, Epoch: b.t.Reader().Epoch(0)}},
 			{Endpoint: pick.Endpoint{Slot: 1, Epoch: b.t.Reader().Epoch(1)}},
 		}}
-		held, _, _ = b.t.Reader().Predict(x, p, pick.EndpointsOf(v.Candidates), -1, Look{}, b.t.Reader().Begin(x), nil)
+		held, _, _ = b.t.Reader().Predict(x, p, pick.EndpointsOf(v.Candidates), -1, b.t.Reader().Begin(x), nil)
 		for i := range held {
 			v.Candidates[i].Cached = held[i]
 		}

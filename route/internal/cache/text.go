@@ -35,8 +35,7 @@ type Text struct {
 	*lookup           // the latest; nil before the first
 	done    int       // how many of lookups this decision has made
 	lookups []*lookup // one for each model
-	chain   reported.Chain
-	chained string  // the model by whose names chain was found
+	listed  reported.Chain
 	slots   []int32 // scratch of Look
 }
 
@@ -46,6 +45,8 @@ type lookup struct {
 	model   string
 	matches prefix.Matches
 	near    prefix.Matches // in the engines' own memory, where they have a second tier
+	chain   reported.Chain // what events say of it
+	chained bool           // chain was found
 }
 
 // Missed is what prompts were found to miss so far, see Predict.
@@ -69,8 +70,7 @@ func (r Reader) Names(x *Text, req *fleet.Request, tokens int, model string) []u
 
 // Begin resets x for a decision.
 func (r Reader) Begin(x *Text) Missed {
-	x.lookup, x.done, x.chained = nil, 0, ""
-	x.chain.Reset()
+	x.lookup, x.done = nil, 0
 	return Missed{r.t.missed}
 }
 
@@ -96,20 +96,15 @@ func (x *Text) next(model string) {
 		x.lookups = append(x.lookups, &lookup{})
 	}
 	x.lookup = x.lookups[min(x.done, bound.Few-1)]
-	x.model, x.done = model, min(x.done+1, bound.Few)
+	x.model, x.done, x.chained = model, min(x.done+1, bound.Few), false
+	x.chain.Reset()
 }
 
-// Look is a prompt looked up before its endpoints are known.
-type Look struct {
-	Slots []int32 // tokens of the prompt that each slot is believed to hold; may be shorter than there are slots
-	done  bool    // Text has the prompt's blocks
-}
-
-// Look looks a prompt up for endpoints that all serve it by one model name. The next Predict is for these and is given
-// the result.
-func (r Reader) Look(x *Text, p *Prompt, model string) Look {
+// Look looks a prompt up before its endpoints are known, which all serve it by one model name. The result is how many
+// of its tokens each slot is believed to hold; it may be shorter than there are slots.
+func (r Reader) Look(x *Text, p *Prompt, model string) []int32 {
 	if !isText(p.Request, p.Size.Tokens) {
-		return Look{}
+		return nil
 	}
 	r.look(x, p.Request, model)
 	r.lookInEvents(x, p)
@@ -131,19 +126,23 @@ func (r Reader) Look(x *Text, p *Prompt, model string) Look {
 		}
 	}
 	x.slots = cached
-	return Look{Slots: cached, done: true}
+	return cached
 }
 
 // lookInEvents finds what events say of the prompt, by the names of the latest model that it was looked up for.
 func (r Reader) lookInEvents(x *Text, p *Prompt) {
-	r.t.reported.Reader().Find(&x.chain, p.Request.Tenant, p.Session, p.Request.Tokens, x.keys, &x.matches)
-	x.chained = x.model
+	if !x.chained {
+		r.t.reported.Reader().Find(&x.chain, p.Request.Tenant, p.Session, p.Request.Tokens, x.keys, &x.matches)
+		x.chained = true
+	}
 }
 
 // Note stores a decision's findings, before Open or without it.
 func (t *Table) Note(x *Text, m Missed) {
 	t.missed = m.tokens
-	t.reported.Touch(&x.chain)
+	for _, l := range x.lookups[:x.done] {
+		t.reported.Touch(&l.chain)
+	}
 }
 
 // wholeBlocks rounds down to whole blocks of an endpoint's engine, or to the unit in which it finds prompts again; 0 if
