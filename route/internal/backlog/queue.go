@@ -209,6 +209,19 @@ func (t *Table) Dispatch(now time.Time, rates Rates, to []Dispatched) []Dispatch
 		return to
 	}
 	t.tenants.halve(now.Add(t.clockOffset)) // so that all routers compare the same
+	for before := -1; before < len(to); {
+		before = len(to)
+		to = t.dispatchOnce(now, rates, to)
+		if len(t.tenants.of) < 2 {
+			break
+		}
+		// what was sent counts for its tenant: another one may be no longer greedy at an endpoint passed before
+	}
+	return to
+}
+
+// dispatchOnce looks once at each endpoint.
+func (t *Table) dispatchOnce(now time.Time, rates Rates, to []Dispatched) []Dispatched {
 	for _, slot := range t.order {
 		e := t.endpoints.Get(slot)
 		for e.queue.n > 0 && len(to) < bound.Step {

@@ -612,3 +612,46 @@ func (s *queueing) walked(queued []uint32, who Asker, key float64) (n int, token
 	}
 	return n, tokens, behind
 }
+
+// TestDispatchIsComplete: what is left in the queues after an event could not start. What is sent to one endpoint
+// changes what the others' tenants are owed.
+func TestDispatchIsComplete(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newQueueing(Config{Patience: 5, Promote: 30 * time.Second})
+		s.cfg.Ahead = rapid.SampledFrom([]time.Duration{time.Millisecond, time.Hour}).Draw(t, "ahead")
+		slots := rapid.IntRange(1, 3).Draw(t, "endpoints")
+		for slot := range slots {
+			if slot > 0 {
+				s.AddEndpoint(slot)
+			}
+			s.Describe(slot, rapid.IntRange(0, 2).Draw(t, "places"), 0)
+		}
+		var open []uint32
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			s.now = s.now.Add(time.Duration(max(0, rapid.IntRange(-9, 9).Draw(t, "s"))) * time.Second)
+			if i := rapid.IntRange(-6, len(open)-1).Draw(t, "which"); i >= 0 {
+				s.Close(s.now, open[i], fleet.OK, 0, s.rates)
+				open = slices.Delete(open, i, i+1)
+			} else {
+				w := Work{
+					Slot: rapid.IntRange(0, slots-1).Draw(t, "slot"), Class: fleet.Turn, Stream: true, MayQueue: true,
+					PromptTokens: rapid.SampledFrom([]int{100, 2100, 9000}).Draw(t, "tokens"),
+					Asker: Asker{
+						Tenant:     rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "tenant"),
+						QueueClass: fleet.QueueClass{MaxRunning: rapid.IntRange(0, 3).Draw(t, "running")},
+					},
+				}
+				if !s.Open(s.now, s.next, w, s.rates).Queued {
+					s.Send(s.now, s.next, s.rates)
+				}
+				open = append(open, s.next)
+				s.next++
+			}
+			if sent := s.Dispatch(s.now, s.rates, nil); len(sent) < bound.Step {
+				if more := s.Dispatch(s.now, s.rates, nil); len(more) > 0 {
+					t.Fatalf("%v were sent, and then %v at once", sent, more)
+				}
+			}
+		}
+	})
+}
