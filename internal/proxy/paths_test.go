@@ -113,6 +113,12 @@ func TestPathsOfEngines(t *testing.T) {
 			t.Errorf("%s: passed on %t, %d %s", line, passed, status, body)
 		}
 	}
+	for _, path := range []string{"/abort_request", "/abort_requests", "/inference/v1/abort_requests"} {
+		if passed, status, body := reaches("POST " + path); passed || status != 404 ||
+			!strings.Contains(body, "To abort a request, close its connection") {
+			t.Errorf("%s: passed on %t, %d %s", path, passed, status, body)
+		}
+	}
 	if _, _, body := reaches("POST /v1/v1/messages"); !strings.Contains(body, "Leave /v1 out of the client's base") {
 		t.Errorf("/v1 twice: %s", body)
 	}

@@ -29,6 +29,11 @@ func (e *PathError) Error() string {
 	if rest, ok := strings.CutPrefix(e.path, "/v1/v1/"); ok { // the Anthropic libraries add it themselves
 		why = "; did you mean " + strconv.Quote("/v1/"+rest) + "? Leave /v1 out of the client's base URL;"
 	}
+	switch e.path {
+	case "/abort_request", "/abort_requests", "/inference/v1/abort_requests":
+		why = ": ids of requests name those of all clients. To abort a request, close its connection: the engine " +
+			"stops at once;"
+	}
 	return "the router does not pass on " + e.method + " " + strconv.Quote(e.path) + why +
 		" the setting paths allows others"
 }
