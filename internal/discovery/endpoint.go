@@ -268,7 +268,7 @@ func Endpoints(configs []EndpointConfig, keys Keys) ([]fleet.Endpoint, error) {
 // Check reports the faults that Endpoints would, except those of keys.
 func Check(configs []EndpointConfig) []error {
 	var faults []error
-	names, urls := map[string]int{}, map[string]int{}
+	names, urls, bases := map[string]int{}, map[string]int{}, make([]string, len(configs))
 	for i, c := range configs {
 		if err := c.Validate(); err != nil {
 			faults = append(faults, under(i, err))
@@ -277,11 +277,13 @@ func Check(configs []EndpointConfig) []error {
 		if err != nil {
 			continue
 		}
-		if first, dup := urls[url]; dup {
-			faults = append(faults, fault(index(i, "url"), "is the same address as endpoints[%d] (%s)", first, url))
+		bases[i] = url
+		if first, dup := urls[dialled(url, at)]; dup {
+			faults = append(faults,
+				fault(index(i, "url"), "is the same address as endpoints[%d] (%s)", first, bases[first]))
 			continue // the default name would only repeat it
 		}
-		urls[url] = i
+		urls[dialled(url, at)] = i
 		name, field := c.Name, "name"
 		if name == "" {
 			name, field = defaultName(url, at), "url"

@@ -223,3 +223,32 @@ func FuzzParseEndpoint(f *testing.F) {
 		}
 	})
 }
+
+// TestSameAddress: an engine that is given twice is found however its address is written, and whatever its names are.
+func TestSameAddress(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"http://127.0.0.1:9001", "http://localhost:9001", true},
+		{"localhost:9001", "LOCALHOST:9001", true},
+		{"http://localhost", "http://127.0.0.1:80/", true},
+		{"http://gpu", "gpu:80", true},
+		{"https://gpu", "https://gpu:443", true},
+		{"http://[::1]:1", "http://[0:0::1]:1", true},
+		{"http://[::ffff:10.0.0.1]:1", "http://10.0.0.1:1", true},
+		{"http://127.0.0.1:9001", "http://localhost:9002", false},
+		{"http://127.0.0.1:9001", "http://[::1]:9001", false}, // one may listen on each
+		{"http://127.0.0.1:9001/a", "http://localhost:9001/b", false},
+		{"http://127.0.0.1:9001/a", "http://localhost:9001/a/", true},
+		{"http://gpu:1", "http://gpu.local:1", false},
+		{"unix:///a", "unix:///b", false},
+		{"unix:///a", "unix:///a", true},
+	} {
+		faults := discovery.Check([]discovery.EndpointConfig{{Name: "a", URL: c.a}, {Name: "b", URL: c.b}})
+		same := len(faults) == 1 && strings.Contains(faults[0].Error(), "is the same address as endpoints[0]")
+		if same != c.same || len(faults) > 0 && !same {
+			t.Errorf("%s and %s: %v", c.a, c.b, faults)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -198,6 +199,23 @@ func normalise(address string) (base, at string, err error) {
 			address, of, u.Scheme, u.Host, base)
 	}
 	return u.Scheme + "://" + u.Host + path, net.JoinHostPort(u.Hostname(), port), nil
+}
+
+// dialled is an address in the way in which equal ones look equal: with its port, and loopback by number.
+func dialled(base, at string) string {
+	scheme, rest, _ := strings.Cut(base, "://")
+	host, port, err := net.SplitHostPort(at)
+	if err != nil || unixsocket.Is(base) {
+		return base
+	}
+	if host == "localhost" {
+		host = "127.0.0.1"
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		host = ip.Unmap().String()
+	}
+	_, path, _ := strings.Cut(rest, "/")
+	return scheme + "://" + net.JoinHostPort(host, port) + "/" + path
 }
 
 // cutScheme cuts a scheme that is not followed by "://", as in "http//gpu:8000" or "https:gpu:8000". A host may have
