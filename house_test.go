@@ -38,17 +38,19 @@ var plan = map[string]room{
 	"prompt/jsonscan": {third: []string{"github.com/segmentio/asm", "golang.org/x/sys"}},
 	"session":         {third: []string{"github.com/zeebo/xxh3"}},
 	"route": {may: []string{
-		"fit", "fleet", "kvstream", "pick", "route/ablation", "route/cost", "route/internal/*", "session",
+		"fit", "fleet", "kvstream", "pick", "route/ablation", "route/cost", "route/internal/*", "route/learnt",
+		"session",
 	}, third: []string{"github.com/zeebo/xxh3"}},
 	// The rooms of the router. Go refuses everybody outside route; among them Go refuses circles.
 	"route/internal/*": {may: []string{
 		"fit", "fleet", "kvstream", "pick", "prefix", "route/ablation", "route/cost", "route/internal/*",
-		"session", "slot",
+		"route/learnt", "session", "slot",
 	}, third: []string{"github.com/zeebo/xxh3"}},
 	"route/cost":     {may: []string{"fit", "fleet", "pick"}},
 	"slot":           {},
 	"fit":            {},
 	"route/ablation": {},
+	"route/learnt":   {may: []string{"fit", "fleet", "session"}},
 	"policy": {may: []string{
 		"pick", "policy/basic", "policy/leastttft", "policy/nearest", "policy/rank", "policy/reasons", "policy/rivals",
 		"policy/stack", "policy/trtllm", "route",
@@ -108,7 +110,9 @@ var plan = map[string]room{
 		may: []string{"internal/guard", "internal/instant"}, third: []string{"github.com/pires/go-proxyproto"},
 	},
 	"internal/peers": {
-		may:   []string{"fleet", "internal/live", "internal/panics", "internal/places", "route", "session"},
+		may: []string{
+			"fleet", "internal/live", "internal/panics", "internal/places", "route", "route/learnt", "session",
+		},
 		third: []string{"github.com/redis/rueidis", "github.com/zeebo/xxh3"},
 	},
 	"internal/live": {may: []string{"fleet", "route"}},

@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/cost"
-	"github.com/warmpath/warmpath/route/internal/conversation"
+	"github.com/warmpath/warmpath/route/learnt"
 )
 
 // Decide chooses where a request goes and reserves its work there. If its pool has roles, or needs none, and
@@ -101,7 +101,7 @@ func (r *Router) place(q *asked, seen *noticed, c *chosen, p *Made) {
 
 // note records that the request was seen, whether or not it was placed. It returns what other routers are told of its
 // conversation.
-func (r *Router) note(q *asked, seen *noticed) (said conversation.Announcement) {
+func (r *Router) note(q *asked, seen *noticed) (said learnt.Announcement) {
 	r.arrivals.Age(q.now)
 	r.pools.Keep(q.pool)
 	r.panicked += uint64(bits.OnesCount8(seen.panicked))
@@ -120,7 +120,7 @@ func (r *Router) commit(
 	chose *chosen,
 	p *placement,
 	readyMs float64,
-	said *conversation.Announcement,
+	said *learnt.Announcement,
 	made *Decision,
 ) {
 	v, t, choice := p.view, p.who, p.choice.Choice

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/learnt"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -51,7 +52,7 @@ type HeldNews struct {
 // Placed is what other routers need to know of a placed request.
 type Placed struct {
 	Endpoint, Pool uint64 // hashes of their names
-	Model          uint16 // of an alias with shares: which of its models, by ModelMark; 0 untold
+	Model          uint16 // of an alias with shares: which of its models, by ModelMark; 0 where that is not said
 	Class          fleet.Class
 	Leg            fleet.Leg
 	Stream         bool
@@ -73,7 +74,7 @@ type Placed struct {
 	Seq            uint64   // tie-break for equal keys of one router
 	Tenant         uint64   // hash of its name; 0 for none
 	QueueClass     fleet.QueueClass
-	Conversation   ConversationNews
+	Conversation   learnt.Announcement
 }
 
 // PeerNews is news from another router.

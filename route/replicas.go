@@ -16,6 +16,7 @@ import (
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/pool"
 	"github.com/warmpath/warmpath/route/internal/registry"
+	"github.com/warmpath/warmpath/route/learnt"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -99,7 +100,7 @@ type replicas struct {
 func (r *Router) Queued() int { return r.backlog.Reader().Queued() }
 
 // tellPlaced adds the news of a placed leg.
-func (r *Router) tellPlaced(q *asked, of *placement, f *reservation, said *conversation.Announcement) {
+func (r *Router) tellPlaced(q *asked, of *placement, f *reservation, said *learnt.Announcement) {
 	v, t := of.view, of.who
 	p := &r.replicas.placed[len(r.replicas.news)]
 	r.describePlaced(p, f)
@@ -280,7 +281,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	o.leases[name] = i
 	c := &h.Conversation
 	f.ep, f.pool, f.class, f.routed, f.peer = ep, p, h.Class, at, name
-	f.session, f.promptBytes, f.leg, f.retry = c.Leader(), h.PromptBytes, h.Leg, h.Again
+	f.session, f.promptBytes, f.leg, f.retry = conversation.LeaderOf(c), h.PromptBytes, h.Leg, h.Again
 	f.decision.PromptTokens, f.decision.CachedTokens, f.decision.Leg = h.PromptTokens, h.CachedTokens, h.Leg
 	if m, ok := p.MemberAt(ep); ok {
 		f.decision.Model = m.Model()

@@ -6,11 +6,9 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/bound"
-	"github.com/warmpath/warmpath/route/internal/cache"
-	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/pool"
 	"github.com/warmpath/warmpath/route/internal/registry"
-	"github.com/warmpath/warmpath/route/internal/speed"
+	"github.com/warmpath/warmpath/route/learnt"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -20,42 +18,13 @@ import (
 
 // Piece is a part of a snapshot. Later pieces override earlier ones.
 type Piece struct {
-	Fleet         *LearntFleetSpeeds
-	Endpoints     []LearntEndpoint
-	Pools         []LearntPool
-	Endpoint      string        // whose cache contains
-	Chains        []LearntChain // these chains
-	Conversations *Conversations
+	Fleet         *learnt.Fleet
+	Endpoints     []learnt.Endpoint
+	Pools         []learnt.Pool
+	Endpoint      string         // whose cache contains
+	Chains        []learnt.Chain // these chains
+	Conversations *learnt.Conversations
 }
-
-// What the parts of a snapshot are made of: plain values, of which whoever stores them needs to know no more.
-type (
-	// Conversations is what is known of some conversations.
-	Conversations = conversation.Piece
-	// Conversation is one of Conversations, or a response.
-	Conversation = conversation.Entry
-	// ConversationNews is what other routers are told of a conversation.
-	ConversationNews = conversation.Announcement
-	// LearntChain is a chain of blocks that an endpoint's cache is believed to hold.
-	LearntChain = cache.Chain
-	// LearntCache is what is known of the size of an endpoint's cache.
-	LearntCache = cache.Learnt
-	// LearntSpeed is what is known of an endpoint's speed.
-	LearntSpeed = speed.Learnt
-	// LearntFleetSpeeds is what is known of the speeds of all endpoints together.
-	LearntFleetSpeeds = speed.Fleet
-)
-
-// LearntEndpoint is the learnt state of an endpoint. It applies to an endpoint with the same name, URL and part.
-type LearntEndpoint struct {
-	Name, URL string
-	Part      fleet.Part
-	Cache     LearntCache
-	Speed     LearntSpeed
-}
-
-// LearntPool is the learnt state of a model's requests.
-type LearntPool = pool.Learnt
 
 // walk is the progress of a snapshot.
 type walk struct {
@@ -105,7 +74,7 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 		for _, ep := range w.endpoints[:n] {
 			if r.endpoints.At(ep.Slot()) == ep {
 				spec := ep.Spec()
-				p.Endpoints = append(p.Endpoints, LearntEndpoint{
+				p.Endpoints = append(p.Endpoints, learnt.Endpoint{
 					Name: ep.Name(), URL: spec.URL, Part: spec.Part, Cache: r.cache.Reader().Learnt(ep.Slot()),
 					Speed: r.speed.Reader().Export(now, ep.Slot()),
 				})
@@ -121,7 +90,7 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 	case len(w.chains) > 0:
 		r.snapshotChains(&p)
 	default:
-		var c Conversations
+		var c learnt.Conversations
 		c, more = r.conversations.Next(now, bound.Step, r.warmAt)
 		p.Conversations = &c
 		return p, more
@@ -149,7 +118,7 @@ func (r *Router) snapshotChains(p *Piece) {
 
 // Remember appends the entry of one conversation or response to a piece, to be stored by itself. It returns false if
 // there is none.
-func (r *Router) Remember(now time.Time, p *Conversations, key session.Key) bool {
+func (r *Router) Remember(now time.Time, p *learnt.Conversations, key session.Key) bool {
 	return r.conversations.Add(now, p, key, r.warmAt)
 }
 
@@ -208,7 +177,7 @@ func (r *Router) cacheNow(name string) (epoch, ahead uint32) {
 
 // restoreEndpoint allocates an endpoint's slot before its declaration. A declared one accepts speed and cache capacity
 // until its first request.
-func (r *Router) restoreEndpoint(now time.Time, l *LearntEndpoint, later time.Duration) {
+func (r *Router) restoreEndpoint(now time.Time, l *learnt.Endpoint, later time.Duration) {
 	s, ep := &r.restored, r.knownAs(l.Name)
 	if !ep.Exists() {
 		ep = r.newEndpoint(fleet.Endpoint{Name: l.Name, URL: l.URL, Part: l.Part})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/route/learnt"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -67,8 +68,8 @@ type keeper struct {
 	count uint64
 
 	mu      sync.Mutex // taken inside the lock of live.Fleet
-	dirty   map[session.Key]*route.ConversationNews
-	served  map[fleet.Lease]*route.ConversationNews
+	dirty   map[session.Key]*learnt.Announcement
+	served  map[fleet.Lease]*learnt.Announcement
 	closed  []session.Key
 	dropped uint64
 	written uint64
@@ -82,7 +83,7 @@ var errFormat = errors.New("it is of another version")
 func newKeeper(c *Config, s Self) (*keeper, error) {
 	k := &keeper{
 		store: c.Store, keep: c.KeepFor, most: c.KeepMost,
-		dirty: map[session.Key]*route.ConversationNews{}, served: map[fleet.Lease]*route.ConversationNews{},
+		dirty: map[session.Key]*learnt.Announcement{}, served: map[fleet.Lease]*learnt.Announcement{},
 	}
 	var err error
 	if k.names, err = hkdf.Key(sha256.New, c.Secret, binary.BigEndian.AppendUint64(nil, s.Fleet),
@@ -136,7 +137,7 @@ func (k *keeper) note(news []route.News) {
 }
 
 // mark has a conversation written. k.mu is held.
-func (k *keeper) mark(key session.Key, h *route.ConversationNews) {
+func (k *keeper) mark(key session.Key, h *learnt.Announcement) {
 	if _, ok := k.dirty[key]; !ok && len(k.dirty) >= mostDirty {
 		k.dropped++
 		return
@@ -196,7 +197,7 @@ func (g *Group) keepConversations(ctx context.Context) {
 	k := g.keeper
 	k.mu.Lock()
 	dirty, closed := k.dirty, k.closed
-	k.dirty, k.closed = map[session.Key]*route.ConversationNews{}, nil
+	k.dirty, k.closed = map[session.Key]*learnt.Announcement{}, nil
 	k.mu.Unlock()
 	if len(dirty) == 0 && len(closed) == 0 {
 		return
@@ -256,8 +257,8 @@ func (g *Group) keptWith(err error) {
 }
 
 // kept are conversations as the store has them.
-func (g *Group) kept(keys []session.Key, of map[session.Key]*route.ConversationNews) (all []Kept) {
-	pieces := make([]route.Conversations, len(keys))
+func (g *Group) kept(keys []session.Key, of map[session.Key]*learnt.Announcement) (all []Kept) {
+	pieces := make([]learnt.Conversations, len(keys))
 	g.router.Inside(func(now time.Time, r *route.Router) {
 		for i, key := range keys {
 			r.Remember(now, &pieces[i], key)
@@ -330,8 +331,8 @@ func (g *Group) keepKnowledge(ctx context.Context) {
 // remembered is one conversation of the store.
 type remembered struct {
 	at    time.Time
-	piece route.Conversations
-	heard *route.ConversationNews // nil for a response
+	piece learnt.Conversations
+	heard *learnt.Announcement // nil for a response
 }
 
 // load takes in what the store has.
@@ -382,7 +383,7 @@ func (g *Group) load(ctx context.Context) {
 	}
 	now := g.fleetNow()
 	for from := 0; from < len(all) && ctx.Err() == nil; from += loadAtOnce {
-		var p route.Conversations
+		var p learnt.Conversations
 		for i := from; i < min(from+loadAtOnce, len(all)); i++ {
 			merge(&p, &all[i].piece, max(0, now.Sub(all[i].at)))
 			if h := all[i].heard; h != nil {
@@ -424,8 +425,8 @@ func newest(all []remembered, most int) []remembered {
 }
 
 // merge adds what is kept of one conversation to a piece.
-func merge(to, one *route.Conversations, age time.Duration) {
-	add := func(to *[]route.Conversation, from []route.Conversation, names *[]string) {
+func merge(to, one *learnt.Conversations, age time.Duration) {
+	add := func(to *[]learnt.Conversation, from []learnt.Conversation, names *[]string) {
 		for _, e := range from {
 			e.Age = age
 			for _, i := range [...]*int{&e.Endpoint, &e.Model, &e.Leader} {
@@ -453,8 +454,8 @@ func indexOf(names *[]string, name string) int {
 // conversation.
 
 // appendKept adds the one entry of a piece; b stays nil when there is none.
-func appendKept(b []byte, p *route.Conversations, h *route.ConversationNews) (_ []byte, age time.Duration) {
-	for table, entries := range [...][]route.Conversation{p.Claimed, p.Unclaimed, p.Responses} {
+func appendKept(b []byte, p *learnt.Conversations, h *learnt.Announcement) (_ []byte, age time.Duration) {
+	for table, entries := range [...][]learnt.Conversation{p.Claimed, p.Unclaimed, p.Responses} {
 		if len(entries) == 0 {
 			continue
 		}
@@ -482,10 +483,10 @@ func appendKept(b []byte, p *route.Conversations, h *route.ConversationNews) (_ 
 	return b, 0
 }
 
-func readKept(b []byte, p *route.Conversations) (h *route.ConversationNews, err error) {
+func readKept(b []byte, p *learnt.Conversations) (h *learnt.Announcement, err error) {
 	r := reader{b: b}
 	table, flags := r.byte(), r.byte()
-	e := route.Conversation{Warm: flags&1 != 0}
+	e := learnt.Conversation{Warm: flags&1 != 0}
 	e.Hi, e.Lo = r.key().Halves()
 	for _, i := range [...]*int{&e.Endpoint, &e.Model, &e.Leader} {
 		*i = len(p.Names)
@@ -497,11 +498,11 @@ func readKept(b []byte, p *route.Conversations) (h *route.ConversationNews, err 
 		r.placed(&m)
 		h = &m.placed.Conversation
 	}
-	tables := [...]*[]route.Conversation{&p.Claimed, &p.Unclaimed, &p.Responses}
+	tables := [...]*[]learnt.Conversation{&p.Claimed, &p.Unclaimed, &p.Responses}
 	if r.bad || len(r.b) > 0 || int(table) >= len(tables) {
 		return nil, errBroken
 	}
-	*tables[table] = []route.Conversation{e}
+	*tables[table] = []learnt.Conversation{e}
 	return h, nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/route/learnt"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -267,34 +268,34 @@ func TestKeptVersions(t *testing.T) {
 
 // TestKeptBytes: a conversation comes back as it was, and broken ones are refused.
 func TestKeptBytes(t *testing.T) {
-	entry := route.Conversation{
+	entry := learnt.Conversation{
 		Hi: 1, Lo: 2, Endpoint: 0, Model: 1, Leader: 2, Tokens: 3, Prompt: 4, Bytes: 5, Flow: 1<<32 - 1,
 		Warm: true, Turns: 7,
 	}
-	heard := route.ConversationNews{
+	heard := learnt.Announcement{
 		Key: session.KeyFrom(1, 2), ID: "minted", Minted: true, Trail: session.Noted{ID: "minted", Main: 9, Chat: 8},
 	}
 	names := []string{"x", "m", "\x00lead"}
 	rows := map[string]struct {
-		piece route.Conversations
-		heard *route.ConversationNews
+		piece learnt.Conversations
+		heard *learnt.Announcement
 	}{
 		"named": {
-			route.Conversations{Names: names, Claimed: []route.Conversation{entry}},
-			&route.ConversationNews{Key: session.KeyFrom(1, 2), Named: true, First: true},
+			learnt.Conversations{Names: names, Claimed: []learnt.Conversation{entry}},
+			&learnt.Announcement{Key: session.KeyFrom(1, 2), Named: true, First: true},
 		},
-		"minted":   {route.Conversations{Names: names, Unclaimed: []route.Conversation{entry}}, &heard},
-		"response": {route.Conversations{Names: names, Responses: []route.Conversation{entry}}, nil},
+		"minted":   {learnt.Conversations{Names: names, Unclaimed: []learnt.Conversation{entry}}, &heard},
+		"response": {learnt.Conversations{Names: names, Responses: []learnt.Conversation{entry}}, nil},
 	}
 	for name, row := range rows {
 		b, _ := appendKept(nil, &row.piece, row.heard)
-		var got route.Conversations
+		var got learnt.Conversations
 		h, err := readKept(b, &got)
 		if err != nil || !reflect.DeepEqual(got, row.piece) || !reflect.DeepEqual(h, row.heard) {
 			t.Errorf("%s: %v\n%+v %+v, want\n%+v %+v", name, err, got, h, row.piece, row.heard)
 		}
 		for n := range len(b) {
-			if _, err := readKept(b[:n], &route.Conversations{}); err == nil {
+			if _, err := readKept(b[:n], &learnt.Conversations{}); err == nil {
 				t.Errorf("%s: %d bytes of %d are taken", name, n, len(b))
 			}
 		}

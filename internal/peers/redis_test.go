@@ -28,6 +28,7 @@ import (
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/route/learnt"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -374,18 +375,18 @@ func BenchmarkKept(b *testing.B) {
 			var all []Kept
 			for i := from; i < from+mostAtOnce; i++ {
 				key := session.KeyFrom(uint64(i), 1)
-				e := route.Conversation{
+				e := learnt.Conversation{
 					Hi: uint64(i), Lo: 1, Model: 1, Leader: 2, Tokens: 20_000, Prompt: 19_000, Bytes: 80_000,
 					Flow: 1 << 20, Turns: 20,
 				}
-				p, h := route.Conversations{Names: []string{"engine-17", "llama-3.3-70b", ""}}, route.ConversationNews{
+				p, h := learnt.Conversations{Names: []string{"engine-17", "llama-3.3-70b", ""}}, learnt.Announcement{
 					Key: key, Named: true,
 				}
 				if i%2 == 0 {
-					p.Claimed = []route.Conversation{e}
+					p.Claimed = []learnt.Conversation{e}
 				} else {
-					p.Unclaimed = []route.Conversation{e}
-					h = route.ConversationNews{
+					p.Unclaimed = []learnt.Conversation{e}
+					h = learnt.Announcement{
 						Key: key, ID: "wp-0123456789abcdefghij", Minted: true, Trail: session.Noted{
 							Main: 1, Turn: 2, Chat: 3, Answer: 4, StrictAnswer: 5, Text: 6, StrictText: 7, Tail: 8,
 						},
@@ -408,7 +409,7 @@ func BenchmarkKept(b *testing.B) {
 		if err := d.Each(b.Context(), s, func(name string, value []byte) bool {
 			plain, _, err := o.open(name, value)
 			if err == nil {
-				_, err = readKept(plain, &route.Conversations{})
+				_, err = readKept(plain, &learnt.Conversations{})
 			}
 			if n++; err != nil {
 				bad++

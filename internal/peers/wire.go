@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/route/learnt"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -457,7 +458,7 @@ func (r *reader) placed(m *message) {
 		p.QueueClass.MaxWaiting, p.QueueClass.MaxRunning = r.int(), r.int()
 	}
 	c := &p.Conversation
-	*c = route.ConversationNews{
+	*c = learnt.Announcement{
 		Key: r.key(), Minted: has(flagMinted), Named: has(flagNamed), First: has(flagFirst), ByUser: has(flagByUser),
 		Opens: has(flagOpens),
 	}

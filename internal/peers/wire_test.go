@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/route/learnt"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -43,7 +44,7 @@ func drawNews(t *rapid.T) route.News {
 			}
 		}
 		c := &p.Conversation
-		*c = route.ConversationNews{
+		*c = learnt.Announcement{
 			Key: key("conversation"), Minted: rapid.Bool().Draw(t, "minted"), Named: rapid.Bool().Draw(t, "named"),
 			First: rapid.Bool().Draw(t, "attempt"),
 		}
@@ -139,7 +140,7 @@ func TestModelInFlags(t *testing.T) {
 // kB.
 func TestSizes(t *testing.T) {
 	p := route.Placed{PromptTokens: 2000, OutputTokens: 100, PromptBytes: 8192, TextBytes: 8192, Stream: true}
-	p.Conversation = route.ConversationNews{
+	p.Conversation = learnt.Announcement{
 		Key: session.KeyFrom(1, 2), ID: "123e4567-e89b-12d3-a456-426614174000", Trail: session.Noted{Main: 1},
 	}
 	size := func(depth, rest int) int {

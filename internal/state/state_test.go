@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/route/learnt"
 )
 
 // kept is a fleet whose snapshot is a list of pieces.
@@ -37,12 +38,12 @@ func (k *kept) Restore(pieces []route.Piece, later time.Duration) { k.taken, k.l
 
 func some() *kept {
 	k := &kept{pieces: []route.Piece{
-		{Fleet: &route.LearntFleetSpeeds{}}, {Endpoint: "a", Chains: []route.LearntChain{{Rest: []uint64{1, 2}}}},
+		{Fleet: &learnt.Fleet{}}, {Endpoint: "a", Chains: []learnt.Chain{{Rest: []uint64{1, 2}}}},
 	}}
 	for i := range 40 {
-		c := &route.Conversations{Names: []string{"a", ""}}
+		c := &learnt.Conversations{Names: []string{"a", ""}}
 		for j := range 200 {
-			c.Claimed = append(c.Claimed, route.Conversation{Hi: math.MaxUint64, Lo: uint64(i<<32 | j), Turns: 1})
+			c.Claimed = append(c.Claimed, learnt.Conversation{Hi: math.MaxUint64, Lo: uint64(i<<32 | j), Turns: 1})
 		}
 		k.pieces = append(k.pieces, route.Piece{Conversations: c})
 	}
@@ -70,7 +71,7 @@ func with(b []byte, change func([]byte)) []byte {
 func TestDecodeJudgesTheWhole(t *testing.T) {
 	whole := encode(t, some(), 1e9)
 	notANumber := encode(t, &kept{
-		pieces: []route.Piece{{Fleet: &route.LearntFleetSpeeds{}, Pools: []route.LearntPool{{Missing: math.NaN()}}}},
+		pieces: []route.Piece{{Fleet: &learnt.Fleet{}, Pools: []learnt.Pool{{Missing: math.NaN()}}}},
 	}, 1e9)
 	for name, c := range map[string]struct {
 		file []byte

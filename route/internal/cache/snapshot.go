@@ -1,34 +1,22 @@
 package cache
 
-import "github.com/warmpath/warmpath/fit"
-
-// Learnt is what is known of one cache beside its content, as plain values.
-type Learnt struct {
-	Flow            int64
-	Bound, Told     int
-	Share           float64
-	Missing, Losses float64
-	Unit, Fits      int // see grain
-}
-
-// Chain is a chain of block names: the first Same of the chain before it, then Rest.
-type Chain struct {
-	Same int
-	Rest []uint64
-}
+import (
+	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/route/learnt"
+)
 
 // Learnt is what is known of an endpoint's cache.
-func (r Reader) Learnt(slot int) Learnt {
+func (r Reader) Learnt(slot int) learnt.Cache {
 	e := r.t.endpoints.Get(slot)
 	c := &e.capacity
-	return Learnt{
+	return learnt.Cache{
 		Flow: e.flow, Bound: c.bound, Told: c.statedBlocks, Share: c.share,
 		Missing: float64(e.losses.missing), Losses: float64(e.losses.n), Unit: e.grain.unit, Fits: e.grain.fits,
 	}
 }
 
 // Restore takes in what was known of the cache of an endpoint that has entered and has had no request.
-func (t *Table) Restore(slot int, l *Learnt) {
+func (t *Table) Restore(slot int, l *learnt.Cache) {
 	e := t.endpoints.Get(slot)
 	e.flow = l.Flow
 	e.capacity = capacity{bound: min(max(0, l.Bound), mostBlocks), statedBlocks: max(0, l.Told), share: l.Share}
@@ -44,7 +32,7 @@ func (t *Table) Rewind(slot int) { t.index.Rewind(slot) }
 
 // Chains is the next chains of the walk, those used longest ago first, of so many names or some more. more is false at
 // the end.
-func (t *Table) Chains(slot, names int) (chains []Chain, more bool) {
+func (t *Table) Chains(slot, names int) (chains []learnt.Chain, more bool) {
 	var last []uint64
 	for names > 0 {
 		chain, ok := t.index.Next(slot, nil)
@@ -55,7 +43,7 @@ func (t *Table) Chains(slot, names int) (chains []Chain, more bool) {
 		for same < min(len(chain), len(last)) && chain[same] == last[same] {
 			same++
 		}
-		chains = append(chains, Chain{same, chain[same:]})
+		chains = append(chains, learnt.Chain{Same: same, Rest: chain[same:]})
 		names -= len(chain)
 		last = chain
 	}
@@ -63,7 +51,7 @@ func (t *Table) Chains(slot, names int) (chains []Chain, more bool) {
 }
 
 // Believe adds chains that an endpoint was estimated to hold.
-func (t *Table) Believe(slot int, chains []Chain) {
+func (t *Table) Believe(slot int, chains []learnt.Chain) {
 	e := t.endpoints.Get(slot)
 	var chain []uint64
 	for _, c := range chains {

@@ -5,26 +5,15 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/learnt"
 	"github.com/warmpath/warmpath/session"
 )
 
-// Announcement is what a router sends to others about the conversation of a request that it placed: hashes, and the id
-// if a router minted it. Ids of clients are not sent.
-type Announcement struct {
-	Key    session.Key // of the conversation; zero for none
-	ID     string      // minted id; "" for a client's own
-	Minted bool        // no client has sent the id yet
-	Named  bool        // the client named the conversation
-	First  bool        // first attempt at the request
-	Trail  session.Noted
-	User   session.Key // of the named user, where the conversation is recognised otherwise:
-	ByUser bool        // or where it is recognised by the user alone
-	Opens  bool        // counts as a running request of the user
-}
-
 // Announce returns what others need to know of a request whose conversation Find found. It comes before Note.
-func (r Reader) Announce(s Scope, req *fleet.Request, f *Found) (h Announcement) {
-	h = Announcement{Minted: f.Minted, Named: req.Session != "", First: first(req), Opens: f.user != (session.Key{})}
+func (r Reader) Announce(s Scope, req *fleet.Request, f *Found) (h learnt.Announcement) {
+	h = learnt.Announcement{
+		Minted: f.Minted, Named: req.Session != "", First: first(req), Opens: f.user != (session.Key{}),
+	}
 	if f.ID != "" {
 		h.Key = keyOf(s, f.ID)
 	}
@@ -41,8 +30,8 @@ func (r Reader) Announce(s Scope, req *fleet.Request, f *Found) (h Announcement)
 }
 
 // AnnounceSide is Announce for the same conversation in another scope, where only its home is noted.
-func AnnounceSide(s Scope, f *Found) (h Announcement) {
-	h = Announcement{Minted: f.Minted}
+func AnnounceSide(s Scope, f *Found) (h learnt.Announcement) {
+	h = learnt.Announcement{Minted: f.Minted}
 	if f.ID != "" {
 		h.Key = keyOf(s, f.ID)
 	}
@@ -50,13 +39,13 @@ func AnnounceSide(s Scope, f *Found) (h Announcement) {
 }
 
 // Announce returns what others need to know of the conversation while its turn is running.
-func (r *Ref) Announce() (h Announcement) {
+func (r *Ref) Announce() (h learnt.Announcement) {
 	h.Key = r.name.Key()
 	return h
 }
 
 // NoteAnnounced is Note for a request placed by another router.
-func (t *Table) NoteAnnounced(now time.Time, h *Announcement) {
+func (t *Table) NoteAnnounced(now time.Time, h *learnt.Announcement) {
 	t.trails.Hear(&h.Trail)
 	switch {
 	case h.User == (session.Key{}):
@@ -71,7 +60,7 @@ func (t *Table) NoteAnnounced(now time.Time, h *Announcement) {
 }
 
 // Recall is the stored entry of such a request's conversation.
-func (r Reader) Recall(now time.Time, h *Announcement) (session.Entry, bool) {
+func (r Reader) Recall(now time.Time, h *learnt.Announcement) (session.Entry, bool) {
 	name := session.Hashed(h.Key)
 	if e, ok := r.t.claimed.Peek(now, &name); ok {
 		return e, true
@@ -80,7 +69,7 @@ func (r Reader) Recall(now time.Time, h *Announcement) (session.Entry, bool) {
 }
 
 // BindAnnounced is Bind for such a request.
-func (t *Table) BindAnnounced(now time.Time, h *Announcement, e session.Entry) Ref {
+func (t *Table) BindAnnounced(now time.Time, h *learnt.Announcement, e session.Entry) Ref {
 	if h.Key == (session.Key{}) {
 		return Ref{}
 	}
@@ -108,8 +97,8 @@ func (f *Found) Leader(s Scope) string {
 	return f.ID
 }
 
-// Leader is the conversation id stored with a response.
-func (h *Announcement) Leader() string {
+// LeaderOf is the conversation id stored with a response of another router's request.
+func LeaderOf(h *learnt.Announcement) string {
 	if h.ID == "" && h.Key != (session.Key{}) {
 		return byKey(h.Key)
 	}

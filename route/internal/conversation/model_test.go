@@ -276,7 +276,7 @@ func TestHeardIsAsFound(t *testing.T) {
 			}
 			h := here.Reader().Announce(s, req, &f)
 			for _, id := range clients {
-				if h.ID == id || h.Leader() == id {
+				if h.ID == id || LeaderOf(&h) == id {
 					t.Fatalf("the id %s of a client was told", id)
 				}
 			}

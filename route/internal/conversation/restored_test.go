@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/learnt"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -118,17 +119,17 @@ func TestRestoredIsTheSame(t *testing.T) {
 func TestNonsenseIsRestored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.IntRange(-3, 3)
-		p := &Piece{Names: []string{"e", "m"}}
+		p := &learnt.Conversations{Names: []string{"e", "m"}}
 		for range number.Draw(t, "entries") + 3 {
-			e := Entry{
+			e := learnt.Conversation{
 				Hi: uint64(number.Draw(t, "hi")), Lo: uint64(number.Draw(t, "lo")),
 				Endpoint: number.Draw(t, "endpoint"), Model: number.Draw(t, "model"), Leader: number.Draw(t, "leader"),
 				Tokens: number.Draw(t, "tokens"), Turns: number.Draw(t, "turns"),
 				Age: time.Duration(number.Draw(t, "age")) * idle, Warm: rapid.Bool().Draw(t, "warm"),
 			}
 			p.Claimed, p.Responses = append(p.Claimed, e), append(p.Responses, e)
-			p.Ends = append(p.Ends, End{Key: e.Hi, Main: e.Lo, ID: e.Endpoint})
-			p.Users = append(p.Users, User{Key: e.Lo, ID: e.Model, Age: e.Age})
+			p.Ends = append(p.Ends, learnt.End{Key: e.Hi, Main: e.Lo, ID: e.Endpoint})
+			p.Users = append(p.Users, learnt.User{Key: e.Lo, ID: e.Model, Age: e.Age})
 		}
 		now := time.Unix(1000, 0)
 		table := New(Config{
@@ -140,7 +141,7 @@ func TestNonsenseIsRestored(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 		for _, e := range p.Claimed {
-			got, ok := table.Reader().Recall(now, &Announcement{Key: session.KeyFrom(e.Hi, e.Lo)})
+			got, ok := table.Reader().Recall(now, &learnt.Announcement{Key: session.KeyFrom(e.Hi, e.Lo)})
 			if ok && (got.Tokens < 0 || got.Turns < 0 || got.Last.After(now) || got.Endpoint != "" &&
 				got.Endpoint != "e" && got.Endpoint != "m") {
 				t.Fatalf("%+v", got)

@@ -3,49 +3,9 @@ package conversation
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/route/learnt"
 	"github.com/warmpath/warmpath/session"
 )
-
-// Piece is part of the memory as plain values. Its entries refer to strings by index into Names.
-type Piece struct {
-	Names                         []string
-	Claimed, Unclaimed, Responses []Entry
-	Ends                          []End
-	Tails                         []session.Tail
-	Users                         []User
-	Seen                          []session.SeenID
-
-	announced []Announcement // in place of ends, tails and users, of conversations that are stored one by one
-}
-
-// AddAnnounced adds what recognises a conversation that is stored by itself.
-func (p *Piece) AddAnnounced(h *Announcement) { p.announced = append(p.announced, *h) }
-
-// Entry is a conversation or a response. Endpoint, Model and Leader are indices of names.
-type Entry struct {
-	Hi, Lo                  uint64
-	Endpoint, Model, Leader int
-	Tokens, Prompt, Bytes   int
-	Flow                    uint32
-	Warm                    bool // its endpoint's cache has not been lost since
-	Turns                   int
-	Age                     time.Duration
-}
-
-// End is the end of a prompt. ID is the index of a name.
-type End struct {
-	Key, Main                          uint64
-	ID                                 int
-	Answer, Extended, Repeated, Shared bool
-}
-
-// User is a user. ID is the index of a name.
-type User struct {
-	Key        uint64
-	ID         int
-	Age        time.Duration
-	Said, Many bool
-}
 
 // Rewind begins a walk over the whole memory. There is one at a time.
 func (t *Table) Rewind() {
@@ -60,11 +20,13 @@ func (t *Table) Rewind() {
 
 // Next returns the next piece of the walk, of up to n entries. warm reports whether an endpoint's cache still has an
 // epoch. more is false at the end.
-func (t *Table) Next(now time.Time, n int, warm func(endpoint string, epoch uint32) bool) (p Piece, more bool) {
+func (t *Table) Next(now time.Time, n int, warm func(endpoint string, epoch uint32) bool) (
+	p learnt.Conversations, more bool,
+) {
 	w := naming{piece: &p, places: map[string]int{}}
-	entries := func(in *session.Table) (out []Entry, more bool) {
+	entries := func(in *session.Table) (out []learnt.Conversation, more bool) {
 		kept, more := in.Next(now, n, make([]session.Kept, 0, n))
-		out = make([]Entry, 0, len(kept))
+		out = make([]learnt.Conversation, 0, len(kept))
 		for i := range kept {
 			out = append(out, w.entry(&kept[i], warm))
 		}
@@ -80,9 +42,12 @@ func (t *Table) Next(now time.Time, n int, warm func(endpoint string, epoch uint
 	case 3:
 		var ends []session.End
 		ends, more = t.trails.NextEnds(n, make([]session.End, 0, n))
-		p.Ends = make([]End, 0, len(ends))
+		p.Ends = make([]learnt.End, 0, len(ends))
 		for _, e := range ends {
-			p.Ends = append(p.Ends, End{e.Key, e.Main, w.name(e.ID), e.Answer, e.Extended, e.Repeated, e.Shared})
+			p.Ends = append(p.Ends, learnt.End{
+				Key: e.Key, Main: e.Main, ID: w.name(e.ID),
+				Answer: e.Answer, Extended: e.Extended, Repeated: e.Repeated, Shared: e.Shared,
+			})
 		}
 	case 4:
 		p.Tails, more = t.trails.NextTails(n, make([]session.Tail, 0, n))
@@ -90,7 +55,9 @@ func (t *Table) Next(now time.Time, n int, warm func(endpoint string, epoch uint
 		var users []session.User
 		users, more = t.users.Next(now, n, nil)
 		for _, u := range users {
-			p.Users = append(p.Users, User{u.Key, w.name(u.ID), u.Age, u.Said, u.Many})
+			p.Users = append(p.Users, learnt.User{
+				Key: u.Key, ID: w.name(u.ID), Age: u.Age, Said: u.Said, Many: u.Many,
+			})
 		}
 	case 6:
 		p.Seen, more = t.seen.Next(n, make([]session.SeenID, 0, n))
@@ -104,7 +71,9 @@ func (t *Table) Next(now time.Time, n int, warm func(endpoint string, epoch uint
 }
 
 // Add appends the entry of one conversation or response to a piece. It returns false if there is none.
-func (t *Table) Add(now time.Time, p *Piece, key session.Key, warm func(endpoint string, epoch uint32) bool) bool {
+func (t *Table) Add(
+	now time.Time, p *learnt.Conversations, key session.Key, warm func(endpoint string, epoch uint32) bool,
+) bool {
 	w := naming{piece: p, places: make(map[string]int, len(p.Names))}
 	for i, s := range p.Names {
 		w.places[s] = i
@@ -112,7 +81,7 @@ func (t *Table) Add(now time.Time, p *Piece, key session.Key, warm func(endpoint
 	name := session.Hashed(key)
 	for _, in := range [...]struct {
 		table *session.Table
-		to    *[]Entry
+		to    *[]learnt.Conversation
 	}{{t.claimed, &p.Claimed}, {t.unclaimed, &p.Unclaimed}, {t.responses, &p.Responses}} {
 		if e, ok := in.table.Peek(now, &name); ok {
 			*in.to = append(*in.to, w.entry(&session.Kept{Key: key, Entry: e, Age: max(0, now.Sub(e.Last))}, warm))
@@ -126,7 +95,7 @@ func (t *Table) Add(now time.Time, p *Piece, key session.Key, warm func(endpoint
 // and how far its flow is ahead of the piece's.
 func (t *Table) Restore(
 	now time.Time,
-	p *Piece,
+	p *learnt.Conversations,
 	later time.Duration,
 	cache func(endpoint string) (epoch, ahead uint32),
 ) {
@@ -136,7 +105,7 @@ func (t *Table) Restore(
 		}
 		return p.Names[i]
 	}
-	entries := func(in *session.Table, all []Entry) {
+	entries := func(in *session.Table, all []learnt.Conversation) {
 		for i := range all {
 			e := &all[i]
 			k := session.Kept{Key: session.KeyFrom(e.Hi, e.Lo), Age: max(0, e.Age) + later, Entry: session.Entry{
@@ -182,14 +151,15 @@ func (t *Table) Restore(
 	for _, s := range p.Seen {
 		t.seen.Restore(s)
 	}
-	for i := range p.announced {
-		t.NoteAnnounced(now, &p.announced[i])
+	announced := p.Announced()
+	for i := range announced {
+		t.NoteAnnounced(now, &announced[i])
 	}
 }
 
 // naming assigns an index to each string of a piece.
 type naming struct {
-	piece  *Piece
+	piece  *learnt.Conversations
 	places map[string]int
 }
 
@@ -202,10 +172,10 @@ func (w *naming) name(s string) int {
 	return i
 }
 
-func (w *naming) entry(k *session.Kept, warm func(string, uint32) bool) Entry {
+func (w *naming) entry(k *session.Kept, warm func(string, uint32) bool) learnt.Conversation {
 	hi, lo := k.Key.Halves()
 	e := &k.Entry
-	return Entry{
+	return learnt.Conversation{
 		Hi: hi, Lo: lo, Endpoint: w.name(e.Endpoint), Model: w.name(e.Model), Leader: w.name(e.Leader),
 		Tokens: e.Tokens, Prompt: e.Prompt, Bytes: e.Bytes, Flow: e.Flow, Warm: warm(e.Endpoint, e.Epoch),
 		Turns: e.Turns, Age: k.Age,

@@ -2,23 +2,13 @@ package pool
 
 import (
 	"github.com/warmpath/warmpath/route/internal/bound"
-	"github.com/warmpath/warmpath/route/internal/size"
+	"github.com/warmpath/warmpath/route/learnt"
 )
 
-// Learnt is the learnt state of a model's requests, for a snapshot.
-type Learnt struct {
-	Name           string
-	Size           size.Learnt
-	Missing        float64 // see cache.AnswerReuse
-	Seen           int
-	Parts          bool // its requests may be split
-	Turns, Prompts [3]float64
-}
-
 // Learnt is a pool's learnt state.
-func (p Pool) Learnt() Learnt {
+func (p Pool) Learnt() learnt.Pool {
 	s := p.s
-	l := Learnt{
+	l := learnt.Pool{
 		Name:    s.name,
 		Size:    s.size.Export(),
 		Parts:   s.splits,
@@ -30,24 +20,24 @@ func (p Pool) Learnt() Learnt {
 }
 
 // Restore keeps a pool's learnt state until the pool exists. A pool that has learnt nothing takes it at once.
-func (t *Table) Restore(l *Learnt) {
+func (t *Table) Restore(l *learnt.Pool) {
 	if t.restored == nil {
-		t.restored = map[string]*Learnt{}
+		t.restored = map[string]*learnt.Pool{}
 	}
 	if len(t.restored) >= bound.Many {
 		return
 	}
 	t.restored[l.Name] = l
 	if p, ok := t.byName[l.Name]; ok && p.s.answers.Empty() && p.s.size.Empty() {
-		l.apply(p.s)
+		p.s.restore(l)
 	}
 }
 
 // ForgetRestored drops the restored state of pools that do not exist yet.
 func (t *Table) ForgetRestored() { t.restored = nil }
 
-// apply gives restored state to a new pool.
-func (l *Learnt) apply(s *state) {
+// restore gives restored state, if there is any, to a new pool.
+func (s *state) restore(l *learnt.Pool) {
 	if l == nil {
 		return
 	}

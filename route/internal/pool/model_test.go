@@ -13,6 +13,7 @@ import (
 	"github.com/warmpath/warmpath/policy/basic"
 	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/registry"
+	"github.com/warmpath/warmpath/route/learnt"
 )
 
 func inTurn(aliases ...fleet.Alias) Config {
@@ -349,8 +350,8 @@ func TestBase(t *testing.T) {
 func TestRestored(t *testing.T) {
 	h := &house{registry: registry.New()}
 	h.pools = New(h.registry.Reader(), inTurn())
-	h.pools.Restore(&Learnt{Name: "m", Missing: 0.5, Seen: 100})
-	h.pools.Restore(&Learnt{Name: "n", Missing: 0.5, Seen: 100})
+	h.pools.Restore(&learnt.Pool{Name: "m", Missing: 0.5, Seen: 100})
+	h.pools.Restore(&learnt.Pool{Name: "n", Missing: 0.5, Seen: 100})
 	h.enter(fleet.Endpoint{Name: "a", Models: []string{"m", "n", "o"}})
 	h.settle()
 	if got := h.pools.Reader().Named("m").Learnt(); got.Seen != 100 || got.Missing != 0.5 {
@@ -362,11 +363,11 @@ func TestRestored(t *testing.T) {
 	}
 	kept := h.pools.Reader().Named("o")
 	h.pools.Keep(kept)
-	h.pools.Restore(&Learnt{Name: "o", Missing: 0.5, Seen: 100})
+	h.pools.Restore(&learnt.Pool{Name: "o", Missing: 0.5, Seen: 100})
 	if got := kept.Learnt(); got.Seen != 100 {
 		t.Errorf("a pool that has learnt nothing: %+v", got)
 	}
-	h.pools.Restore(&Learnt{Name: "o", Missing: 0.1, Seen: 7})
+	h.pools.Restore(&learnt.Pool{Name: "o", Missing: 0.1, Seen: 7})
 	if got := kept.Learnt(); got.Seen != 100 {
 		t.Errorf("a pool that has learnt something: %+v", got)
 	}

@@ -29,7 +29,7 @@ func (r Reader) Named(name string) Pool {
 	if len(s.members) > 0 || name == "" || name == Any {
 		s.prefillName = PrefillNamespace(name)
 		t.equip(s)
-		t.restored[name].apply(s)
+		s.restore(t.restored[name])
 	}
 	return Pool{s}
 }

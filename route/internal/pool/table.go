@@ -13,6 +13,7 @@ import (
 	"github.com/warmpath/warmpath/route/internal/registry"
 	"github.com/warmpath/warmpath/route/internal/size"
 	"github.com/warmpath/warmpath/route/internal/split"
+	"github.com/warmpath/warmpath/route/learnt"
 )
 
 // Any is the pool for unknown model names that are acceptable: for the alias "*", or endpoints that report no models.
@@ -70,7 +71,7 @@ type Table struct {
 	names   []string // see Names; nil since aliases have changed
 	namedAt uint64   // the registry's generation then: a pool is kept by the name of a model or an alias only
 
-	restored map[string]*Learnt // not found in a pool yet
+	restored map[string]*learnt.Pool // not found in a pool yet
 }
 
 // New makes a table without pools.

@@ -1,19 +1,13 @@
 package size
 
-import "github.com/warmpath/warmpath/fit"
-
-// Learnt is the estimates for one model as plain values.
-type Learnt struct {
-	Text          fit.Plane // see Ratios
-	Medium        float64   // tokens of an image
-	TokensPerByte float64
-	Counted       int
-	Output        float64
-}
+import (
+	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/route/learnt"
+)
 
 // Export is what the estimates are made of.
-func (m *Model) Export() Learnt {
-	return Learnt{
+func (m *Model) Export() learnt.Size {
+	return learnt.Size{
 		Text:          m.ratios.line,
 		Medium:        float64(m.ratios.medium),
 		TokensPerByte: m.tokensPerByte,
@@ -26,7 +20,7 @@ func (m *Model) Export() Learnt {
 func (m *Model) Empty() bool { return m.counted == 0 }
 
 // Restore takes in what Export told.
-func (m *Model) Restore(l *Learnt) {
+func (m *Model) Restore(l *learnt.Size) {
 	m.tokensPerByte, m.counted, m.output = plausible(l.TokensPerByte), l.Counted, fit.Mean(l.Output)
 	if l.Medium > 0 {
 		m.ratios.line, m.ratios.medium = l.Text, fit.Mean(l.Medium)

@@ -139,7 +139,7 @@ func (s *prefill) fetched(far, x, y float64, fresh bool) {
 // learnWhole learns from a non-streamed answer: own uncached prompt tokens, rest output tokens after the first. How
 // much of the prompts in front and behind its time includes differs between engines: something from none to all. So one
 // that had company is a sample only if it came sooner than its own prompt was to take, or later than all of them were.
-func (s *prefill) learnWhole(f *FleetPrefill, j *backlog.Job, own, rest, perToken, fixed float64) {
+func (s *prefill) learnWhole(f *fleetPrefill, j *backlog.Job, own, rest, perToken, fixed float64) {
 	if j.WaitedForPlace { // how long it waited for a place is unknown
 		return
 	}
@@ -158,7 +158,7 @@ func (s *prefill) learnWhole(f *FleetPrefill, j *backlog.Job, own, rest, perToke
 }
 
 // take adds a sample: x prompt tokens and rest output tokens took y ms. fresh means that y contains the fixed time.
-func (s *prefill) take(f *FleetPrefill, x, rest, y, weight float64, fresh bool, perToken, fixed float64) {
+func (s *prefill) take(f *fleetPrefill, x, rest, y, weight float64, fresh bool, perToken, fixed float64) {
 	if s.samples == 0 {
 		s.perToken, s.fixed = perToken, fit.Quantile(fixed)
 		s.prior, s.assumed = priorTokens*priorTokens, perToken
@@ -196,7 +196,7 @@ func (s *prefill) take(f *FleetPrefill, x, rest, y, weight float64, fresh bool, 
 }
 
 // answered takes in that an answer took so many ms after its first token, with this many more.
-func (s *prefill) answered(f *FleetPrefill, rest, took float64) {
+func (s *prefill) answered(f *fleetPrefill, rest, took float64) {
 	s.perAnswer.Add(fit.Usual, took/rest)
 	f.PerAnswer.Add(fit.Usual, took/rest)
 	s.hold.Add(fit.Usual, took)

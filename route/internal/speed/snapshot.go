@@ -4,51 +4,15 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/route/learnt"
 )
 
-// Learnt is what is known of one endpoint's speed, as plain values.
-type Learnt struct {
-	Prefill  Prefill
-	Alone    fit.Ratio // see order
-	First    fit.Ratio
-	Others   fit.Plane
-	Front    fit.Sum
-	Soon     fit.Sum
-	Pace     fit.Line
-	Moves    int // transfers seen
-	MovesAge time.Duration
-	Shared   Moves
-}
-
-// Prefill is how long prompts take.
-type Prefill struct {
-	Samples         int
-	PerToken, Fixed float64
-	PerAnswer, Hold float64
-	PerStep         float64
-	Far             float64 // see farWork
-	Prior, Assumed  float64 // see prefill
-	Line            fit.Plane
-}
-
-// Moves is how long transfers take.
-type Moves struct {
-	PerToken, Fixed, Prior float64
-	Line                   fit.Line
-}
-
-// Fleet is what is known of all endpoints together.
-type Fleet struct {
-	Pace    fit.Line
-	Prompts FleetPrefill
-}
-
 // Export is what is known of an endpoint.
-func (r Reader) Export(now time.Time, slot int) Learnt {
+func (r Reader) Export(now time.Time, slot int) learnt.Speed {
 	e := r.t.endpoints.Get(slot)
 	p, o, tr := &e.prefill, &e.order, &e.transfer
-	return Learnt{
-		Prefill: Prefill{
+	return learnt.Speed{
+		Prefill: learnt.Prefill{
 			Samples: p.samples, PerToken: p.perToken, Fixed: float64(p.fixed), PerAnswer: float64(p.perAnswer),
 			Hold: float64(p.hold), PerStep: p.perStep, Far: float64(p.farWork), Prior: p.prior, Assumed: p.assumed,
 			Line: p.line,
@@ -59,12 +23,12 @@ func (r Reader) Export(now time.Time, slot int) Learnt {
 }
 
 // ExportFleet is what is known of all endpoints together.
-func (r Reader) ExportFleet() Fleet {
-	return Fleet{Pace: r.t.decodePace.Line, Prompts: r.t.fleet}
+func (r Reader) ExportFleet() learnt.Fleet {
+	return learnt.Fleet{Pace: r.t.decodePace.Line, Prompts: learnt.FleetPrefill(r.t.fleet)}
 }
 
 // Restore takes in what was known of an endpoint that has entered and has had no request. It was kept for later since.
-func (t *Table) Restore(now time.Time, slot int, l *Learnt, later time.Duration) {
+func (t *Table) Restore(now time.Time, slot int, l *learnt.Speed, later time.Duration) {
 	e := t.endpoints.Get(slot)
 	if p := &l.Prefill; p.Samples > 0 {
 		e.prefill = prefill{
@@ -90,10 +54,10 @@ func (t *Table) Restore(now time.Time, slot int, l *Learnt, later time.Duration)
 }
 
 // RestoreFleet takes in what was known of all endpoints together.
-func (t *Table) RestoreFleet(f *Fleet) {
+func (t *Table) RestoreFleet(f *learnt.Fleet) {
 	t.decodePace = decodePace{f.Pace}
-	if f.Prompts.known() {
-		t.fleet = f.Prompts
+	if p := fleetPrefill(f.Prompts); p.known() {
+		t.fleet = p
 	}
 }
 
@@ -104,6 +68,6 @@ func age(now, at time.Time) time.Duration {
 	return max(0, now.Sub(at))
 }
 
-func (t *transfer) export() Moves {
-	return Moves{t.perToken, float64(t.fixed), t.prior, t.line}
+func (t *transfer) export() learnt.Moves {
+	return learnt.Moves{PerToken: t.perToken, Fixed: float64(t.fixed), Prior: t.prior, Line: t.line}
 }

@@ -25,7 +25,7 @@ import (
 type Table struct {
 	endpoints  slot.Table[endpoint]
 	order      []int            // slots in order of declaration
-	fleet      FleetPrefill     // default for prompts at endpoints without a sample
+	fleet      fleetPrefill     // default for prompts at endpoints without a sample
 	decodePace decodePace       // of answers at all endpoints
 	moved      backlog.Transfer // default for endpoints without a transfer
 	movedAt    time.Time        // when moved was updated
