@@ -183,7 +183,7 @@ var plan = map[string]room{
 	"internal/config": {may: []string{
 		"engine/handover", "fleet", "internal/accesslog", "internal/discovery", "internal/forwarded", "internal/guard",
 		"internal/kvevents", "internal/pemfile", "internal/probe", "internal/strictyaml", "internal/unixsocket",
-		"internal/wholefile", "policy", "prompt", "route", "route/shadow", "session",
+		"internal/wholefile", "policy", "policy/trtllm", "prompt", "route", "route/shadow", "session",
 	}},
 	"internal/migrate": {
 		may: []string{"engine/handover", "internal/strictyaml"}, third: []string{"github.com/goccy/go-yaml"},
@@ -458,6 +458,26 @@ func TestIsPure(t *testing.T) {
 	} {
 		if got := isPure(dir); got != want {
 			t.Errorf("isPure(%q) = %v, want %v", dir, got, want)
+		}
+	}
+}
+
+// TestNoAliases: outsiders embed the pure packages, and the page of a package shows no field of an alias.
+func TestNoAliases(t *testing.T) {
+	for _, f := range sources(t) {
+		if f.test || f.module != "." || !isPure(path.Dir(f.path)) {
+			continue
+		}
+		for _, d := range f.ast.Decls {
+			types, ok := d.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, spec := range types.Specs {
+				if s, ok := spec.(*ast.TypeSpec); ok && s.Assign.IsValid() && s.Name.IsExported() {
+					t.Errorf("%s: %s is an alias: define it here, or use the other package's name", f.at(s), s.Name)
+				}
+			}
 		}
 	}
 }

@@ -52,17 +52,18 @@ type kvBlock struct {
 
 // Counts are the counters of a stream since New.
 type Counts struct {
-	Batches         uint64 // messages applied
-	Stored          uint64 // blocks
-	Removed         uint64 // blocks
-	Cleared         uint64 // times the cache was emptied
-	Skipped         uint64 // events that were malformed, unknown, or of layers that hold no prefix
-	Orphans         uint64 // blocks stored after an unknown block: messages were lost
-	Unknown         uint64 // removed blocks that were unknown
-	Overfull        uint64 // blocks stored beyond the limit, which are not tracked
-	Missing         uint64 // messages lost for good
-	Restarts        uint64 // restarts of the engine
-	Duplicate, Gaps uint64
+	Batches   uint64 // messages applied
+	Stored    uint64 // blocks
+	Removed   uint64 // blocks
+	Cleared   uint64 // times the cache was emptied
+	Skipped   uint64 // events that were malformed, unknown, or of layers that hold no prefix
+	Orphans   uint64 // blocks stored after an unknown block: messages were lost
+	Unknown   uint64 // removed blocks that were unknown
+	Overfull  uint64 // blocks stored beyond the limit, which are not tracked
+	Missing   uint64 // messages lost for good
+	Restarts  uint64 // restarts of the engine
+	Duplicate uint64 // messages dropped since they were applied before
+	Gaps      uint64 // times that messages were missing
 }
 
 // DefaultBlocks is the default limit on tracked blocks of a stream, about 40 bytes each: 16 million tokens in blocks of

@@ -32,9 +32,6 @@ type Config struct {
 	TRTLLM trtllm.Config `yaml:"trtllm"`
 }
 
-// TRTLLMConfig is trtllm.Config, the options of the policies trtllm.*.
-type TRTLLMConfig = trtllm.Config
-
 // SessionConfig are the options of session.
 type SessionConfig struct {
 	// Fallback is the policy for conversations without an endpoint: new ones, and those whose endpoint cannot take the

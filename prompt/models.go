@@ -19,15 +19,15 @@ func Models(api API, path string, body []byte) (names []string, base bool) {
 	}
 	m.c.Reset(body)
 	whole := m.c.Next() == jsonscan.Object && m.object(1)
-	return m.names, !whole || !m.told || m.untold
+	return m.names, !whole || !m.there || m.nameless
 }
 
 // models reads one body.
 type models struct {
 	inner, show bool   // it names models within other members, and by name
 	by          string // the member by which an engine is told a model
-	told        bool   // that member is there
-	untold      bool   // anything but a name stands in it
+	there       bool   // that member is there
+	nameless    bool   // anything but a name stands in it
 	extra       int    // how many extra_body are open
 	body        []byte
 	c           jsonscan.Cursor
@@ -47,17 +47,17 @@ func (m *models) object(depth int) bool {
 		case name == "model", depth == 1 && (name == "lora_path" || m.show && name == "name"):
 			var named bool
 			if named, ok = m.value(value, depth); depth == 1 && name == m.by {
-				m.told, m.untold = true, m.untold || !named
+				m.there, m.nameless = true, m.nameless || !named
 			}
 		case depth == 1 && name == "lora_request" && value == jsonscan.Object:
 			ok = m.adapter()
 		case (depth == 1 || m.inner) && goesOn(name):
 			ok = m.further(value, 0)
 		case depth == 1 && name == "extra_body" && value == jsonscan.Object && m.extra < 4:
-			told, untold := m.told, m.untold
+			there, nameless := m.there, m.nameless
 			m.extra++
 			ok = m.object(1)
-			m.extra, m.told, m.untold = m.extra-1, told, untold
+			m.extra, m.there, m.nameless = m.extra-1, there, nameless
 		case m.inner && depth < deepest && !made(name, 1):
 			ok = m.within(value, depth)
 		default:

@@ -26,11 +26,10 @@ func (r *Router) Decide(now time.Time, req *fleet.Request) (p Made, err error) {
 
 // DecideInto is Decide with an empty Made to fill in: copies of more than 1 kB cost as much as some steps of a
 // decision.
-//
-// A decision has three steps, each of which needs what the one before it returns: what is asked (identify), who gets
-// it (plan, which selects endpoints, fills their rows and asks policies), and what is written down (place, hold or
-// refuse). The first two have readers only, so they cannot write.
 func (r *Router) DecideInto(now time.Time, req *fleet.Request, p *Made) error {
+	// A decision has three steps, each of which needs what the one before it returns: what is asked (identify), who
+	// gets it (plan, which selects endpoints, fills their rows and asks policies), and what is written down (place,
+	// hold or refuse). The first two have readers only, so they cannot write.
 	see, seen := r.readers, noticed{}
 	q, err := see.identify(now, req, r.scratch)
 	var c chosen

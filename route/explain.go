@@ -30,9 +30,9 @@ type Costs struct {
 
 // The scopes of terms, see package cost. The last is of those that a policy has filled in by a formula of its own.
 const (
-	ScopeOfChoice  = cost.Choice
-	ScopeOfSplit   = cost.Split
-	ScopeOfRequest = cost.Request
+	ScopeOfChoice  = cost.Choice  // for choosing an endpoint
+	ScopeOfSplit   = cost.Split   // for deciding whether a request is split
+	ScopeOfRequest = cost.Request // what the request itself waits for
 	ScopeOfPolicy  = "policy"
 )
 

@@ -1,18 +1,35 @@
 // Package route decides where requests go. A Router gets the time, the requests and the events, and returns decisions.
+// It does no I/O, reads no clock, starts no goroutine and stores no text: its caller has the sockets, the clock and the
+// lock, since a Router serves one caller at a time. Equal inputs give equal decisions.
 //
-// It owns the order of steps, and the leases. A decision (decide.go) goes through them as values, each of which the
-// next step needs: what is asked (asked.go); the endpoints that may take it, by their health, drains and weights
-// (candidates.go; overflow.go for an alias with several models, prefer.go, unavailable.go where there are none); a row
-// of what the rooms know of each (rows.go); and which of them get it, whole or in two legs (legs.go), or that it is
-// held (admission.go), or refused since too many wait (full.go). The last step alone writes: reservation.go and
-// binding.go. explain.go keeps what a decision rested on; internal/explain says it in words.
+// # Using it
 //
-// observe.go says which file takes each event, in which order rooms hear of it: reservation.go for the first byte and
-// the end of a lease, endpoints.go for endpoints that come, move and go and for probes, silence.go for those that say
-// nothing, kvevents.go for KV events, replicas.go for what other routers tell.
+// New makes a Router from a Config, which needs a policy (package policy). Everything that happens is then an Event for
+// Observe:
 //
-// Everything else belongs to the packages below it, the rooms, one kind of state each. A lease ends once. Package route
-// does no I/O, reads no clock and stores no text: the live router and the simulator run the same code.
+//   - Declared says which endpoints there are, Probed how they are and which models they have. Models may also be
+//     declared. Without probes all endpoints stay unknown, and take requests all the same.
+//   - Decide says where a request goes, and counts its work there under a lease. What is not known of the request stays
+//     zero; its conversation (Session), its length (PromptTokens or PromptBytes) and its Seed matter most. An error
+//     says what to answer to the client.
+//   - FirstByte says that the first data of the answer is there, Finished how it ended, with the engine's usage. Each
+//     lease ends by exactly one Finished, also when the client leaves. From these two the router learns speeds and what
+//     is cached. A retry is another Decide, whose Attempt names the endpoints that failed.
+//   - A Decision with Queued, or a Plan with a Hold, waits until its lease is in Entry.Dispatched of a later Observe.
+//     This takes a Config with Queue, or with Admission. Where nothing else happens, Tick finds those whose time has come.
+//   - StreamsAlive, about once a second while requests run, finds endpoints that have fallen silent.
+//
+// Snapshot and Restore make a router warm after a restart. KVApplied and the other KV events replace estimates of what
+// is cached by what engines report (package kvstream). News tell other routers of the same endpoints.
+//
+// # Inside
+//
+// A decision (decide.go) goes through steps as values, each of which the next one needs: what is asked (asked.go); the
+// endpoints that may take it (candidates.go, overflow.go, prefer.go; unavailable.go where there are none); a row of
+// what is known of each (rows.go); which of them get it, whole or in two legs (legs.go), or that it is held
+// (admission.go), or refused since too many wait (full.go). The last step alone writes: reservation.go and binding.go.
+// explain.go keeps what a decision rested on. observe.go says which file takes each event, and in which order the rooms
+// hear of it: these are the packages below, each of which owns one kind of state.
 package route
 
 import (
@@ -36,7 +53,7 @@ import (
 )
 
 // Router is the state machine that decides. It gets the time, the requests and the events; it does no I/O, reads no
-// clock and stores no text. It is not safe for concurrent use (package live wraps it).
+// clock and stores no text. It is not safe for concurrent use.
 type Router struct {
 	cfg     *Config
 	readers readers // what the steps of a decision see
@@ -180,12 +197,12 @@ func (r *Router) derive(c *Config) {
 // Stats are the router's own counters and sizes.
 type Stats struct {
 	Decisions        uint64
-	Leases           int    // reservations not yet released
-	DoubleFinished   uint64 // Finished for a lease that was not open: an internal error
-	Sessions         int
-	SessionHits      uint64
-	SessionMisses    uint64
-	SessionEvictions uint64
+	Leases           int        // reservations not yet released
+	DoubleFinished   uint64     // Finished for a lease that was not open: an internal error
+	Sessions         int        // conversations remembered
+	SessionHits      uint64     // turns whose conversation was known
+	SessionMisses    uint64     // turns whose conversation was unknown
+	SessionEvictions uint64     // conversations forgotten to make room, or since they were idle
 	Responses        int        // response ids remembered
 	RetriesRefused   uint64     // retries refused by the retry budget
 	EjectionsSpared  uint64     // failed requests that ejected nothing because of EjectShare

@@ -71,15 +71,18 @@ func (l *lru[V]) next(n int, f func(key uint64, v *V)) bool {
 
 // End is the end of one prompt as a walk returns it.
 type End struct {
-	Key, Main                          uint64
-	ID                                 string
-	Answer, Extended, Repeated, Shared bool
+	Key, Main uint64 // one of its hashes, and the most specific one
+	ID        string // of its conversation
+	Answer    bool   // it is the answer with which a conversation went on
+	Extended  bool   // a later prompt went on from it
+	Repeated  bool   // the same prompt came again before
+	Shared    bool   // prompts of several conversations end so
 }
 
-// Tail says where prompts ended after a block.
+// Tail says where prompts ended after a block of plain text.
 type Tail struct {
-	Key  uint64
-	Mask [2]uint64
+	Key  uint64    // hash of all text up to the end of the block
+	Mask [2]uint64 // one bit for each number of bytes after it, from 0 to TrailBlock-1
 }
 
 // Rewind begins a walk.
@@ -119,10 +122,11 @@ func (t *Trails) RestoreTail(tail *Tail) {
 
 // User is a user as a walk returns it.
 type User struct {
-	Key        uint64
-	ID         string
-	Age        time.Duration // since it was last seen
-	Said, Many bool
+	Key  uint64
+	ID   string        // of the conversation
+	Age  time.Duration // since it was last seen
+	Said bool          // the conversation is recognised by its content
+	Many bool          // there are several: the user identifies none
 }
 
 // Rewind begins a walk.
@@ -145,8 +149,8 @@ func (u *Users) Restore(now time.Time, k *User) {
 
 // SeenID is an id of Seen as a walk returns it.
 type SeenID struct {
-	Key   uint64
-	Twice bool // requested more than once
+	Key   uint64 // Key.Uint64 of the conversation
+	Twice bool   // requested more than once
 }
 
 // Rewind begins a walk.

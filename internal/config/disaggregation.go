@@ -10,6 +10,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/policy/trtllm"
 )
 
 // Disaggregation splits requests of models with endpoint roles (prefill, decode): one engine computes the prompt,
@@ -30,7 +31,7 @@ type Disaggregation struct {
 	DecodePolicy string `yaml:"decode_policy"`
 	// DecodeTRTLLM has the options of the policies trtllm.* for choosing decoders, instead of policy.trtllm, with the
 	// same keys. An empty mapping means the defaults. Unset means policy.trtllm.
-	DecodeTRTLLM *policy.TRTLLMConfig `yaml:"decode_trtllm"`
+	DecodeTRTLLM *trtllm.Config `yaml:"decode_trtllm"`
 	// Connector is the protocol by which engines hand over KV cache: llmd_sidecar (decoders behind llm-d's sidecar, of
 	// any kind of engine), nixl, mooncake, moriio and moriio_read (vLLM), lmcache (vLLM with LMCache), sglang, trtllm
 	// and trtllm_generation_first (TensorRT-LLM). Empty follows the kind of engine.

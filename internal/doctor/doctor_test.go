@@ -165,22 +165,22 @@ func TestGuarded(t *testing.T) {
 }
 
 func TestCacheJudged(t *testing.T) {
-	told := func(cached int, first time.Duration) sample {
+	reported := func(cached int, first time.Duration) sample {
 		return sample{prompt: 1500, cached: cached, cachedIsTold: true, first: first}
 	}
-	untold := func(first time.Duration) sample { return sample{prompt: 1500, first: first} }
+	unreported := func(first time.Duration) sample { return sample{prompt: 1500, first: first} }
 	for _, tt := range []struct {
 		name             string
 		cold, warm       sample
 		caches, reported Answer
 	}{
-		{"faster, but off", told(0, time.Second), untold(100 * time.Millisecond), No, No},
-		{"works and is reported", told(0, time.Second), told(1400, 100*time.Millisecond), Yes, Yes},
-		{"reported, although not faster", told(0, time.Second), told(1400, time.Second), Yes, Yes},
-		{"off", told(0, time.Second), told(0, time.Second), No, Yes},
-		{"works and is not reported", untold(time.Second), untold(100 * time.Millisecond), Yes, No},
-		{"works, reported as 0", told(0, time.Second), told(0, 100*time.Millisecond), Yes, No},
-		{"nothing shows", untold(time.Second), untold(time.Second), Unknown, No},
+		{"faster, but off", reported(0, time.Second), unreported(100 * time.Millisecond), No, No},
+		{"works and is reported", reported(0, time.Second), reported(1400, 100*time.Millisecond), Yes, Yes},
+		{"reported, although not faster", reported(0, time.Second), reported(1400, time.Second), Yes, Yes},
+		{"off", reported(0, time.Second), reported(0, time.Second), No, Yes},
+		{"works and is not reported", unreported(time.Second), unreported(100 * time.Millisecond), Yes, No},
+		{"works, reported as 0", reported(0, time.Second), reported(0, 100*time.Millisecond), Yes, No},
+		{"nothing shows", unreported(time.Second), unreported(time.Second), Unknown, No},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &Report{Caches: Unknown, ReportsCached: Unknown}

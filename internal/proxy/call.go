@@ -196,7 +196,7 @@ func (c *call) serve() {
 // fits refuses what the engine of a decision must not get.
 func (c *call) fits(p *route.Plan) error {
 	if p.Adapter && c.Computes && !c.allowed.All() && !send.ReadsAdapter(p.Kind, c.API) {
-		return fault.ErrUntold
+		return fault.ErrUnreadName
 	}
 	err := c.fitsKind(p.Kind)
 	if err == nil && p.Split() {

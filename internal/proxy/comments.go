@@ -108,7 +108,7 @@ func (a *attempt) retell(res *http.Response) (next *route.Plan) {
 	}
 	c.served.Status = http.StatusOK
 	c.sent.Store(true)
-	c.tell(fault.Retold(c.shape(), status, said))
+	c.tell(fault.Restated(c.shape(), status, said))
 	return nil
 }
 

@@ -73,7 +73,7 @@ func (c *call) keepOut(unread bool) error {
 	case unread:
 		return fault.ErrUnread
 	case c.Computes:
-		return fault.ErrUntold
+		return fault.ErrUnreadName
 	default:
 		return fault.ErrNoModel
 	}

@@ -49,9 +49,9 @@ func responseError(body []byte) []byte {
 	return b
 }
 
-// Retold is an engine's error in the form of Body and on one line: what the engine said, if it has that form, else its
-// message in it.
-func Retold(api prompt.API, status int, said []byte) []byte {
+// Restated is an engine's error in the form of Body and on one line: what the engine said, if it has that form, else
+// its message in it.
+func Restated(api prompt.API, status int, said []byte) []byte {
 	var v struct {
 		Type  string          `json:"type"`
 		Error json.RawMessage `json:"error"`

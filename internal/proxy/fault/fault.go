@@ -109,8 +109,8 @@ var ErrUnsalted = errors.New(
 
 // Requests of a caller that may use some models only.
 var (
-	ErrNoModel = errors.New("the request names no model, and none that this API key may use is served")
-	ErrUntold  = errors.New(
+	ErrNoModel    = errors.New("the request names no model, and none that this API key may use is served")
+	ErrUnreadName = errors.New(
 		"no engine that serves the model reads its name where this request has it, and what it would compute instead " +
 			"this API key may not use; name the model in the body: in the member model, for /generate in lora_path")
 	ErrModelsUnread = errors.New(
@@ -215,7 +215,7 @@ var faults = []struct {
 	{identity.ErrNoTenant, Fault{401, "authentication_error", "unknown_tenant", 0}},
 	{identity.ErrBadTenant, Fault{400, "invalid_request_error", "bad_tenant", 0}},
 	{ErrNoModel, Fault{404, "invalid_request_error", "model_not_found", 0}},
-	{ErrUntold, Fault{404, "invalid_request_error", "model_not_found", 0}},
+	{ErrUnreadName, Fault{404, "invalid_request_error", "model_not_found", 0}},
 	{ErrModelsUnread, Fault{404, "invalid_request_error", "path_not_allowed", 0}},
 	{ErrListsAll, Fault{404, "invalid_request_error", "path_not_allowed", 0}},
 	{ErrPinningOff, Fault{400, "invalid_request_error", "pinning_off", 0}},
