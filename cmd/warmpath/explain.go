@@ -37,8 +37,8 @@ func explainCommand(e env) *cobra.Command {
 candidate in ms, and predicted beside observed values. REQUEST_ID is the X-Request-Id of an answer, also in the log;
 without it the newest decision is explained.
 A request that the router refused itself (429, 503) is told with the setting that has the limit.
-The router keeps its newest decisions (explain.keep, 1,000), and a quarter as many refusals; one that is still running is not
-yet among them.`,
+The router keeps its newest decisions (explain.keep, 1,000), and a quarter as many refusals; of one that is
+still running explain says where it is.`,
 		Example: `  # The newest decision
   warmpath explain
 
@@ -142,6 +142,9 @@ func runExplain(ctx context.Context, e env, o explainOptions, request string) er
 		if now, err := askHeld(ctx, o, request); err == nil && len(now.Held) > 0 {
 			return showHeld(e, o, now)
 		}
+		if now, err := askRunning(ctx, o, request); err == nil && len(now.Running) > 0 {
+			return showRunning(e, o, now)
+		}
 	}
 	if len(a.Decisions) == 0 {
 		return nothingFound(&a, o, request)
@@ -222,14 +225,45 @@ func showHeld(e env, o explainOptions, h heldTurns) error {
 	return nil
 }
 
+// runningLegs is what GET /admin/running answers.
+type runningLegs struct {
+	Running []console.Running `json:"running"`
+}
+
+// askRunning gets where a request runs.
+func askRunning(ctx context.Context, o explainOptions, request string) (r runningLegs, err error) {
+	return r, askAdmin(ctx, &o.adminFlags, "/admin/running", url.Values{"request": {request}}, &r)
+}
+
+func showRunning(e env, o explainOptions, r runningLegs) error {
+	out := json.NewEncoder(e.stdout)
+	out.SetEscapeHTML(false)
+	for i := range r.Running {
+		if o.json {
+			if err := out.Encode(&r.Running[i]); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintln(e.stdout, r.Running[i].String())
+	}
+	if !o.json {
+		fmt.Fprintln(e.stdout, "Why it went there is told once it has ended.")
+	}
+	return nil
+}
+
 // nothingFound says why there is nothing to show.
 func nothingFound(a *explain.Answer, o explainOptions, request string) error {
 	switch {
+	case request != "" && a.Kept == a.Total:
+		return fmt.Errorf("request %s does not run here, and is none of the %d that were decided since the router "+
+			"began: it went through another router, or before that", request, a.Total)
+	case request != "":
+		return fmt.Errorf("request %s does not run here, and is not among the newest %d decisions of %d: it is too "+
+			"old (explain.keep keeps more), or went through another router", request, a.Kept, a.Total)
 	case a.Total == 0:
 		return errors.New("no decided request has ended yet: send one, and ask again when it is answered")
-	case request != "":
-		return fmt.Errorf("request %s is not among the newest %d decisions of %d: it is still running, "+
-			"too old (explain.keep keeps more), or went through another router", request, a.Kept, a.Total)
 	default:
 		hint := ""
 		if words := reasons(); o.reason != "" && !slices.Contains(words, o.reason) {

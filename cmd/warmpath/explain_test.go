@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/explain"
 )
 
@@ -174,7 +176,10 @@ func TestExplainSaysWhatToDo(t *testing.T) {
 	}
 	r.ask(t, "known", "s", 10)
 	for _, c := range []struct{ args, want string }{
-		{"none-such", "request none-such is not among the newest 1 decisions of 1: it is still running, too old"},
+		{
+			"none-such",
+			"request none-such does not run here, and is none of the 1 that were decided since the router began",
+		},
 		{"--last=5 --reason=leave", `fits --reason leave; did you mean "leaves"? valid: refused, `},
 		{"--last=5 --endpoint=zz --reason=leaves", "none of the newest 1 decisions fits --endpoint zz --reason leaves"},
 	} {
@@ -182,5 +187,35 @@ func TestExplainSaysWhatToDo(t *testing.T) {
 			!strings.Contains(log, c.want) {
 			t.Errorf("%s: exit code %d, %q", c.args, code, log)
 		}
+	}
+}
+
+// TestExplainRunning: of a request that runs explain says where it is, at once.
+func TestExplainRunning(t *testing.T) {
+	r := newRigOf(t, 1, slog.DiscardHandler, func(int, *config.Config) enginetest.Options {
+		return enginetest.Options{Models: []string{"m"}, Speed: 0.05}
+	}, func(*config.Config, int, *enginetest.Server) {})
+	const body = `{"model":"m","stream":true,"max_tokens":5000,"messages":[{"role":"user","content":"x"}]}`
+	req, err := http.NewRequest(http.MethodPost, r.url+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Request-Id", "long")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if _, err := io.ReadFull(res.Body, make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	const want = "long is still running: placed at e0 "
+	if code, out, log := r.explain(t, "long"); code != 0 || !strings.Contains(out, want) ||
+		!strings.Contains(out, "it is being answered there") {
+		t.Errorf("exit code %d, %q, %q", code, out, log)
+	}
+	if code, out, _ := r.explain(t, "long", "--json"); code != 0 || !strings.Contains(out, `"state":"answering"`) {
+		t.Errorf("as JSON: exit code %d, %q", code, out)
 	}
 }

@@ -27,6 +27,7 @@ type Fleet interface {
 	Stats() route.Stats
 	Ready() (ok bool, why string)
 	HeldTurns(most int) []route.HeldTurn
+	Running(request string) []route.Running
 	Observe(route.Event)
 }
 
@@ -188,6 +189,7 @@ func (a *Admin) routes() {
 	get("/admin/models", a.models)
 	get("/admin/stats", a.stats)
 	get("/admin/held", a.held)
+	get("/admin/running", a.running)
 	get("/admin/stream", a.stream)
 	get("/admin/history", a.history)
 	get("/admin/troubles", a.troubles)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type fakeFleet struct {
 	mu     sync.Mutex
 	status []route.EndpointStatus
 	held   []route.HeldTurn
+	runs   []route.Running
 	more   []fleet.ModelStatus
 }
 
@@ -45,6 +47,10 @@ func (f *fakeFleet) Models() []fleet.ModelStatus {
 
 func (f *fakeFleet) Stats() route.Stats    { return route.Stats{Decisions: 9, Sessions: 3} }
 func (f *fakeFleet) Ready() (bool, string) { return true, "" }
+
+func (f *fakeFleet) Running(request string) []route.Running {
+	return slices.DeleteFunc(slices.Clone(f.runs), func(r route.Running) bool { return r.Request != request })
+}
 
 func (f *fakeFleet) HeldTurns(most int) []route.HeldTurn { return f.held[:min(most, len(f.held))] }
 
@@ -457,6 +463,34 @@ func FuzzDeclaration(f *testing.F) {
 			t.Errorf("%q is no JSON and was read as %+v", b, d)
 		}
 	})
+}
+
+// TestRunningIsShown: where a request runs, and what it does there.
+func TestRunningIsShown(t *testing.T) {
+	now := time.Unix(1000, 0)
+	at := now.Add(-5 * time.Second)
+	f := &fakeFleet{runs: []route.Running{
+		{Request: "q", Endpoint: "a", Leg: fleet.LegUnsplit, Routed: at},
+		{Request: "p", Endpoint: "a", Leg: fleet.LegPrefill, Routed: at, Sent: at},
+		{Request: "r", Endpoint: "b", Leg: fleet.LegUnsplit, Routed: at, Sent: at, Answers: true},
+	}}
+	a := New(Config{Fleet: f, Now: func() time.Time { return now }})
+	for request, want := range map[string]string{
+		"q": `{"running":[{"request":"q","endpoint":"a","state":"queued","routed":"1970-01-01T00:16:35Z","seconds":5}]}`,
+		"p": `{"running":[{"request":"p","endpoint":"a","leg":"prefill","state":"computing",` +
+			`"routed":"1970-01-01T00:16:35Z","seconds":5}]}`,
+		"r": `{"running":[{"request":"r","endpoint":"b","state":"answering","routed":"1970-01-01T00:16:35Z","seconds":5}]}`,
+		"x": `{"running":[]}`,
+	} {
+		var got bytes.Buffer
+		w := call(a, http.MethodGet, "/admin/running?request="+request, "")
+		if err := json.Compact(&got, w.Body.Bytes()); err != nil || got.String() != want {
+			t.Errorf("%s: %v %s, want %s", request, err, got.String(), want)
+		}
+	}
+	if w := call(a, http.MethodGet, "/admin/running", ""); w.Code != http.StatusBadRequest {
+		t.Errorf("without a request: %d %s", w.Code, w.Body)
+	}
 }
 
 // TestHeldTurnsAreShown: who is held, where its session was and until when at most, beside the endpoints and alone.

@@ -35,6 +35,31 @@ type Held struct {
 	Left         float64 `json:"seconds_left"` // until it is placed at the latest
 }
 
+// Running is a request, or a leg of one, that is placed and has not ended.
+type Running struct {
+	Request  string  `json:"request"`
+	Endpoint string  `json:"endpoint"`
+	Tenant   string  `json:"tenant,omitempty"`
+	Pool     string  `json:"pool,omitempty"`
+	Leg      string  `json:"leg,omitempty"`
+	State    string  `json:"state"`
+	Routed   string  `json:"routed"`
+	Seconds  float64 `json:"seconds"`
+}
+
+// String is one line for people.
+func (r *Running) String() string {
+	at, does := r.Endpoint, map[string]string{
+		"queued":    "waits in the router's queue",
+		"computing": "its prompt waits or is computed there",
+		"answering": "it is being answered there",
+	}[r.State]
+	if r.Leg != "" {
+		at += " (" + r.Leg + ")"
+	}
+	return fmt.Sprintf("%s is still running: placed at %s %.1f s ago, %s.", r.Request, at, r.Seconds, does)
+}
+
 // Endpoint is one endpoint. Pointers are nil for what is unknown.
 type Endpoint struct {
 	Name     string `json:"name"`

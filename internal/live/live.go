@@ -296,6 +296,13 @@ func (f *Fleet) HeldTurns(most int) []route.HeldTurn {
 	return f.router.HeldTurns(most)
 }
 
+// Running lists what runs of a request, see route.Router.Running.
+func (f *Fleet) Running(request string) []route.Running {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.router.Running(request)
+}
+
 // Inside calls a function inside the lock: between two entries, of which listeners hear the one before it and the other
 // after it. It must not block, decide or observe.
 func (f *Fleet) Inside(do func(now time.Time, r *route.Router)) {

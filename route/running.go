@@ -1,0 +1,37 @@
+package route
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/bound"
+)
+
+// Running is a request, or a leg of one, that is placed and has not ended.
+type Running struct {
+	Request, Endpoint string
+	Tenant, Pool      string
+	Leg               fleet.Leg
+	Routed            time.Time
+	Sent              time.Time // zero while it waits in the router's queue
+	Answers           bool      // its first byte has come
+}
+
+// Running lists what runs of a request of this router, by its X-Request-Id, bound.Few at most.
+func (r *Router) Running(request string) (out []Running) {
+	for i := range r.reservations {
+		f := &r.reservations[i]
+		if !f.open || f.request != request || f.peer.peer != 0 || len(out) == bound.Few {
+			continue
+		}
+		x := Running{
+			Request: f.request, Endpoint: f.ep.Name(), Tenant: f.tenant, Pool: f.decision.Pool, Leg: f.leg,
+			Routed: f.routed, Answers: f.prefilled,
+		}
+		if j := r.backlog.Reader().Job(f.index); !j.Queued {
+			x.Sent = j.Sent
+		}
+		out = append(out, x)
+	}
+	return out
+}
