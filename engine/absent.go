@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -20,11 +21,11 @@ const (
 
 // What engines answer to a path that they do not have: FastAPI (vLLM, SGLang, TensorRT-LLM) {"detail":"Not Found"},
 // which vLLM also wraps as an error; llama.cpp "File Not Found"; Ollama (gin) and Go's net/http "404 page not found";
-// others nothing, or a page. Their answers about something absent name it.
+// others nothing, a text or a page; the gateway Kong a text of its own. Their answers about something absent name it.
 var absentPaths = [...]string{
 	"", "not found", "file not found", "page not found", "404 page not found", "404 not found", "404",
 	"route not found", "path not found", "endpoint not found", "the requested resource was not found",
-	"the requested url was not found on this server",
+	"the requested url was not found on this server", "no route matched with those values",
 }
 
 // AbsentBytes is how much of an answer's body Absent needs.
@@ -50,15 +51,17 @@ func Absent(status int, body []byte) Absence {
 	case status == 400:
 		return AbsentNothing
 	}
-	for _, generic := range absentPaths {
-		if text == generic {
-			return AbsentPath
-		}
-	}
-	if rest, ok := strings.CutPrefix(text, "<"); ok && !strings.HasPrefix(rest, "?xml") { // a web server's page
+	if slices.Contains(absentPaths[:], text) || bare(body) {
 		return AbsentPath
 	}
 	return AbsentOther
+}
+
+// bare reports whether a body is a text or a page, as of a web server or a proxy before engines ("default backend -
+// 404"): what engines say of something absent is JSON, and S3's are XML.
+func bare(body []byte) bool {
+	body = bytes.TrimSpace(body)
+	return len(body) > 0 && body[0] != '{' && !bytes.HasPrefix(body, []byte("<?xml"))
 }
 
 // lacksModel reports whether a message in lower case says that there is no such model: "The model `m` does not exist."

@@ -37,6 +37,9 @@ func TestAbsent(t *testing.T) {
 		{"ollama, other method", 405, "405 method not allowed", AbsentPath},
 		{"net/http", 404, "404 page not found\n", AbsentPath},
 		{"nothing", 404, "", AbsentPath},
+		{"nginx ingress", 404, "default backend - 404", AbsentPath},
+		{"Kong", 404, `{"message":"no Route matched with those values","request_id":"5"}`, AbsentPath},
+		{"S3", 404, `<?xml version="1.0"?><Error><Code>NoSuchKey</Code></Error>`, AbsentOther},
 		{"nginx", 404, "<html>\r\n<head><title>404 Not Found</title></head>\r\n<body></body></html>", AbsentPath},
 		{
 			"vllm, model", 404, `{"error":{"message":"The model ` + "`m`" +

@@ -22,6 +22,7 @@ type Decision struct {
 	// is_first_turn of TensorRT-LLM PR 14744: the client named the conversation by an id that is not among the last
 	// 100,000; false without an id
 	NewID       bool
+	Answered    bool             // the endpoint has answered under Request.Path since its process started
 	TellSession bool             // the endpoint is to be told Session, see fleet.Report.Sessions
 	Precedence  fleet.Precedence // how the endpoint reads priorities
 	Reason      pick.Reason

@@ -350,6 +350,62 @@ func TestWhoServesWhichAPI(t *testing.T) {
 	}
 }
 
+// TestPathServedBefore: an address that answers 404 or 405 under a path that it has served, as a gateway does while it
+// is reloaded or has lost its engine, whatever its words, costs no client anything while another engine is there, is
+// asked again soon, and where it is the only one clients are told to come again.
+func TestPathServedBefore(t *testing.T) {
+	for name, lack := range map[string]struct {
+		status int
+		body   string
+	}{
+		"nothing":       {404, ""},
+		"nginx ingress": {404, "default backend - 404"},
+		"Kong":          {404, `{"message":"no Route matched with those values"}`},
+		"a page":        {404, "<html><h1>404 Not Found</h1></html>"},
+		"FastAPI":       {404, `{"detail":"Not Found"}`},
+		"its method":    {405, ""},
+	} {
+		t.Run(name, bubbled(func(t *testing.T) {
+			asked, lost := [2]int{}, false
+			gateway := func(w http.ResponseWriter, r *http.Request) {
+				if asked[0]++; lost {
+					answers(lack.status, lack.body)(w, r)
+					return
+				}
+				answers(200, chatAnswer)(w, r)
+			}
+			r := newRig(t, proxy.Config{Retries: 2}, gateway, func(w http.ResponseWriter, r *http.Request) {
+				asked[1]++
+				answers(200, chatAnswer)(w, r)
+			})
+			ask := func(first, second int) {
+				t.Helper()
+				res, body := r.post("/v1/chat/completions", chatBody)
+				if res.StatusCode != 200 || asked != [2]int{first, second} {
+					t.Fatalf("client got %d %q; asked %v", res.StatusCode, body, asked)
+				}
+			}
+			ask(1, 0)
+			lost = true
+			ask(2, 1)
+			ask(2, 2)
+			lost = false
+			time.Sleep(5 * time.Second)
+			ask(3, 2)
+
+			alone := newRig(t, proxy.Config{Retries: 2}, gateway)
+			alone.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM}})
+			for _, want := range []int{200, 502, 502, 200} {
+				lost = want != 200
+				res, body := alone.post("/v1/chat/completions", chatBody)
+				if res.StatusCode != want || lost != strings.Contains(body, "endpoint_gone") {
+					t.Fatalf("alone: client got %d %q, want %d", res.StatusCode, body, want)
+				}
+			}
+		}))
+	}
+}
+
 // TestNobodyServesAnAPI: where all lack a path the client is told so, and those known to lack it are not all asked
 // again.
 func TestNobodyServesAnAPI(t *testing.T) {

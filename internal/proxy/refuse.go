@@ -139,6 +139,10 @@ func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 		return nil, nil
 	}
 	a.fin.Absent, c.Request.Lacked = true, true
+	if a.d.Answered {
+		c.p.log.Warn("an endpoint lacks a path under which it has answered: perhaps a proxy there has lost its engine",
+			"endpoint", a.d.Endpoint.Name, "path", c.R.URL.Path, "status", res.StatusCode)
+	}
 	if next = a.another(); next != nil {
 		return next, nil
 	}
@@ -146,6 +150,9 @@ func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 	if a.d.Kind == fleet.KindUnknown || a.d.Kind == fleet.KindOther ||
 		!prompts && paths.Known(c.API, c.R.Method, asked) == "" {
 		return nil, nil // its answer may be about something else than the path
+	}
+	if a.d.Answered {
+		return nil, fault.ErrElsewhere
 	}
 	lacks := &fault.APIError{Path: asked, Kind: a.d.Kind, Prompts: prompts}
 	if whole := "/v1" + asked; !prompts && prompt.Classify(c.R.Method, whole) != prompt.Other {

@@ -28,7 +28,10 @@ var (
 	ErrBroken      = errors.New("the endpoint broke off before it answered")
 	ErrCut         = errors.New("the endpoint broke off within its answer")
 	ErrNotHTTP     = errors.New("the endpoint's answer is not valid HTTP/1.1; the router's log says what is wrong")
-	ErrMoved       = errors.New(
+	// it has the path; where each engine left to ask answers so, the client may ask again
+	ErrElsewhere = errors.New(
+		"the endpoint has no such path now, and has answered under it: perhaps a proxy there has lost its engine")
+	ErrMoved = errors.New(
 		"the endpoint redirects prompts to another address, which has to be its URL in the router's configuration")
 	ErrAnswerHead = errors.New("the header of the engine's answer has more than 256 fields or 64 KiB")
 	ErrTruncated  = errors.New("the engine ended its answer before it was complete")
@@ -236,6 +239,7 @@ var faults = []struct {
 	{timeouts.ErrDown, Fault{502, "api_error", "endpoint_gone", 0}},
 	{timeouts.ErrStalled, Fault{502, "api_error", "endpoint_gone", 0}},
 	{timeouts.ErrAsleep, Fault{502, "api_error", "endpoint_gone", 0}},
+	{ErrElsewhere, Fault{502, "api_error", "endpoint_gone", 0}},
 	{ErrUnreachable, Fault{503, "service_unavailable", "endpoint_unreachable", time.Second}},
 	{ErrShortage, Fault{503, "service_unavailable", "overloaded", time.Second}},
 	{ErrLoop, Fault{508, "api_error", "loop_detected", 0}},

@@ -8,44 +8,85 @@ import (
 )
 
 // Which engine serves which path is learnt from their answers, since it differs between versions. An endpoint that
-// lacks a path is asked again after a while, and at once when its process was restarted.
+// lacks a path is asked again after a while, and at once when its process was restarted. One that has answered there
+// before does not lack it: what says so is a proxy before it, which has lost it for a moment.
 
-// absence is a path that some endpoints lack.
-type absence struct {
+// passing is for how long an endpoint that has answered under a path is taken to lack it.
+const passing = 5 * time.Second
+
+// served is a path, and which endpoints are known to have it or to lack it, by slot.
+type served struct {
 	path  string
-	until map[int]time.Time // by slot
+	has   map[int]struct{} // those that have answered under it
+	lacks map[int]time.Time
+}
+
+// served is the entry of a path, nil if there is none.
+func (t *Table) served(path string) *served {
+	if path == "" {
+		return nil
+	}
+	for i := range t.paths {
+		if t.paths[i].path == path {
+			return &t.paths[i]
+		}
+	}
+	return nil
+}
+
+// addPath makes an entry for a path.
+func (t *Table) addPath(path string) *served {
+	t.paths = append(t.paths, served{strings.Clone(path), map[int]struct{}{}, map[int]time.Time{}})
+	return &t.paths[len(t.paths)-1]
 }
 
 // Absent notes that an endpoint does not have a path. If there is no room all are forgotten: they are asked once more.
 func (t *Table) Absent(now time.Time, e Endpoint, path string) {
-	for i := range t.absent {
-		if t.absent[i].path == path {
-			t.absent[i].until[e.r.slot] = now.Add(bound.Unproved)
+	p := t.served(path)
+	if p == nil {
+		if len(t.paths) >= bound.Few {
+			t.paths = t.paths[:0]
+		}
+		p = t.addPath(path)
+	}
+	most := bound.Unproved
+	if _, ok := p.has[e.r.slot]; ok {
+		most = passing
+	}
+	p.lacks[e.r.slot] = now.Add(most)
+}
+
+// Present notes that an endpoint has answered under a path, if there is room.
+func (t *Table) Present(e Endpoint, path string) {
+	p := t.served(path)
+	if p == nil {
+		if len(t.paths) >= bound.Few {
 			return
 		}
+		p = t.addPath(path)
 	}
-	if len(t.absent) >= bound.Few {
-		t.absent = t.absent[:0]
-	}
-	t.absent = append(t.absent, absence{strings.Clone(path), map[int]time.Time{e.r.slot: now.Add(bound.Unproved)}})
+	p.has[e.r.slot] = struct{}{}
+	delete(p.lacks, e.r.slot)
 }
 
-// Present notes that an endpoint has answered under a path.
-func (t *Table) Present(e Endpoint, path string) {
-	for i := range t.absent {
-		if t.absent[i].path == path {
-			delete(t.absent[i].until, e.r.slot)
-		}
-	}
-}
-
-// Restarted forgets which paths an endpoint lacks, and how its models are loaded: another process, perhaps of another
-// version, is behind it.
+// Restarted forgets which paths an endpoint has and lacks, and how its models are loaded: another process, perhaps of
+// another version, is behind it.
 func (t *Table) Restarted(e Endpoint) {
 	e.r.windows = nil
-	for i := range t.absent {
-		delete(t.absent[i].until, e.r.slot)
+	for i := range t.paths {
+		delete(t.paths[i].has, e.r.slot)
+		delete(t.paths[i].lacks, e.r.slot)
 	}
+}
+
+// Answered reports whether an endpoint has answered under a path since its process started.
+func (r Reader) Answered(e Endpoint, path string) bool {
+	p := r.t.served(path)
+	if p == nil {
+		return false
+	}
+	_, ok := p.has[e.r.slot]
+	return ok
 }
 
 // Absences are the endpoints that lack one path. The zero value is for a path that all are believed to have.
@@ -53,12 +94,8 @@ type Absences struct{ until map[int]time.Time }
 
 // Absences finds them.
 func (r Reader) Absences(path string) Absences {
-	if path != "" {
-		for i := range r.t.absent {
-			if a := &r.t.absent[i]; a.path == path && len(a.until) > 0 {
-				return Absences{a.until}
-			}
-		}
+	if p := r.t.served(path); p != nil {
+		return Absences{p.lacks}
 	}
 	return Absences{}
 }

@@ -398,7 +398,6 @@ func TestAbsences(t *testing.T) {
 		return a.Any() && a.Has(at, e)
 	}
 	for name, ends := range map[string]func(){
-		"it has answered":    func() { table.Present(es[0], "/p") },
 		"it was restarted":   func() { table.Restarted(es[0]) },
 		"its slot was freed": func() { table.Free(es[0]); table.bySlot[es[0].Slot()], table.free = es[0], nil },
 		"ten minutes later":  func() { now = now.Add(bound.Unproved) },
@@ -413,12 +412,29 @@ func TestAbsences(t *testing.T) {
 			t.Errorf("%s: it still lacks the path", name)
 		}
 	}
+	// one that has answered there is asked again soon, until another process is there
+	table.Present(es[0], "/p")
+	if lacks(now, es[0], "/p") || !table.Reader().Answered(es[0], "/p") || table.Reader().Answered(es[1], "/p") ||
+		table.Reader().Answered(es[0], "") {
+		t.Error("it has answered under the path, and lacks it or is not known to")
+	}
+	table.Absent(now, es[0], "/p")
+	if !lacks(now.Add(passing-1), es[0], "/p") || lacks(now.Add(passing), es[0], "/p") {
+		t.Error("one that has answered under the path is asked again too soon or too late")
+	}
+	table.Restarted(es[0])
+	if table.Absent(now, es[0], "/p"); table.Reader().Answered(es[0], "/p") || !lacks(now.Add(passing), es[0], "/p") {
+		t.Error("a new process is believed to have the path")
+	}
 	for i := range 3 * bound.Few {
-		table.Absent(now, es[0], fmt.Sprint("/", i))
-		if len(table.absent) > bound.Few {
-			t.Fatalf("%d paths are remembered", len(table.absent))
+		if table.Absent(now, es[0], fmt.Sprint("/", i)); i > bound.Few {
+			table.Present(es[0], fmt.Sprint("/+", i))
+		}
+		if len(table.paths) > bound.Few {
+			t.Fatalf("%d paths are remembered", len(table.paths))
 		}
 	}
+	table.Absent(now, es[0], fmt.Sprint("/", 3*bound.Few-1))
 	if !lacks(now, es[0], fmt.Sprint("/", 3*bound.Few-1)) {
 		t.Error("the latest path is not among those remembered")
 	}

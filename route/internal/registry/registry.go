@@ -31,7 +31,7 @@ type Table struct {
 	byKey     map[uint64]Endpoint // by the hash of their names
 	bySlot    []Endpoint          // zero for a free slot
 	free      []int               // free slots, to be reused
-	absent    []absence
+	paths     []served
 	loads     bool // see Reader.LoadOnDemand
 
 	generation uint64
