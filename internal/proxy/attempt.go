@@ -431,6 +431,9 @@ func (a *attempt) judge(res *http.Response) {
 		a.fin.Outcome = fleet.EngineError
 		a.c.p.log.Warn("the engine refuses the key that the router has for it (api_key)", "endpoint", a.d.Endpoint.Name)
 	}
+	if again(res.StatusCode) && !a.c.streams() && a.c.Transport == nil {
+		a.fin.Outcome = fleet.EngineError
+	}
 	media := mediaType(send.Named(res.Header).Get("Content-Type"))
 	if a.fin.Outcome == fleet.OK && a.c.Known() && media == "text/html" {
 		a.fin.Outcome = fleet.EngineError // the page of a proxy before the engine: no API of these has one
@@ -438,6 +441,17 @@ func (a *attempt) judge(res *http.Response) {
 	if a.fin.Outcome == fleet.Busy {
 		a.fin.RetryAfter, a.fin.Limited = fault.RetryAfter(res.Header), res.StatusCode == http.StatusTooManyRequests
 	}
+}
+
+// again reports whether a status says that the server was not ready for a request that may be sent again, as of
+// balancers and gateways before engines: 408 (they also cut what takes too long with it, as LiteLLM does), 421 and 425.
+// It is about the request only where that comes as slowly as its client sends it.
+func again(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusTooEarly:
+		return true
+	}
+	return false
 }
 
 // computed reports whether a live engine may have spent work on the attempt, so that a retry is additional load and is

@@ -406,6 +406,27 @@ func TestPathServedBefore(t *testing.T) {
 	}
 }
 
+// TestServerNotReady: an answer by which a balancer before an engine says that it was not ready for the request goes to
+// no client while another engine is there, and counts against that one; of an upload, which comes as slowly as its
+// client sends it, it is the client's.
+func TestServerNotReady(t *testing.T) {
+	for _, status := range []int{408, 421, 425} {
+		r := newRig(t, proxy.Config{Retries: 2}, answers(status, ""), answers(200, chatAnswer))
+		for _, body := range []string{chatBody, plainStream} {
+			if res, got := r.post("/v1/chat/completions", body); res.StatusCode != 200 {
+				t.Errorf("%d: client got %d %q", status, res.StatusCode, got)
+			}
+		}
+		res, got := r.post("/v1/audio/transcriptions", "RIFF", "Content-Type", "audio/wav")
+		if res.StatusCode != status {
+			t.Errorf("%d to an upload: client got %d %q", status, res.StatusCode, got)
+		}
+		if s := r.fleet.Status(); s[0].Failures != 2 {
+			t.Errorf("%d: %d failures", status, s[0].Failures)
+		}
+	}
+}
+
 // TestNobodyServesAnAPI: where all lack a path the client is told so, and those known to lack it are not all asked
 // again.
 func TestNobodyServesAnAPI(t *testing.T) {
