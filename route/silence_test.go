@@ -587,3 +587,104 @@ func TestTrialAfterLongSilence(t *testing.T) {
 		t.Errorf("within an hour it was up for %v, want five times, for 5 min or more each", ups)
 	}
 }
+
+// hangs is a router with an engine that has answered a few requests and then says nothing, behind good health.
+type hangs struct {
+	*testing.T
+	r   *route.Router
+	now time.Time
+}
+
+func newHangs(t *testing.T, report fleet.Report, streams bool) *hangs {
+	h := &hangs{T: t, now: time.Unix(1_000_000, 0), r: route.New(route.Config{
+		Policy: func() pick.Policy { return firstLeast{} }, EjectAfter: 1000,
+	})}
+	h.r.Observe(h.now, route.Declared{
+		Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}},
+	})
+	report.Healthy, report.Models = true, []fleet.Model{{ID: "m"}}
+	h.r.Observe(h.now, route.Probed{Endpoint: "a", Report: report})
+	for range 10 {
+		l := h.ask(streams, 0)
+		h.now = h.now.Add(1100 * time.Millisecond)
+		h.r.Observe(h.now, route.FirstByte{Lease: l})
+		h.r.Observe(h.now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 50}})
+		h.r.Observe(h.now, route.StreamsAlive{})
+	}
+	return h
+}
+
+func (h *hangs) ask(stream bool, most int) fleet.Lease {
+	h.Helper()
+	d, err := h.r.Decide(h.now, &fleet.Request{
+		Model: "m", MintedID: "x", PromptBytes: 4000, Stream: stream, MaxTokens: most,
+	})
+	if err != nil {
+		h.Fatal(err)
+	}
+	return d.Lease
+}
+
+// until passes time until the endpoint is in a state, and returns how long that took; most is the longest.
+func (h *hangs) until(state fleet.State, most time.Duration) time.Duration {
+	began := h.now
+	for h.r.Status(h.now)[0].State != state && h.now.Sub(began) < most {
+		h.now = h.now.Add(time.Second)
+		h.r.Observe(h.now, route.StreamsAlive{})
+	}
+	return h.now.Sub(began)
+}
+
+// TestOlderRequestsOfSilence: what an engine was sent before its last ejection counts for what is said of it, and for
+// when it is ejected again.
+func TestOlderRequestsOfSilence(t *testing.T) {
+	const long = 6 * time.Hour
+	t.Run("the words", func(t *testing.T) {
+		h := newHangs(t, fleet.Report{Kind: fleet.KindVLLM}, true)
+		began := h.now
+		h.ask(true, 0)
+		h.now = h.now.Add(2 * time.Second)
+		h.ask(true, 0)
+		h.until(fleet.StateEjected, long)
+		h.until(fleet.StateUp, long)
+		h.ask(true, 0)
+		h.until(fleet.StateEjected, long)
+		want := "requests waiting: 3, the first for " + h.now.Sub(began).String()
+		if got := h.r.Status(h.now)[0].Detail; !strings.HasSuffix(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
+	t.Run("its place was taken after the overdue one came", func(t *testing.T) {
+		h := newHangs(t, fleet.Report{Slots: 1}, true)
+		h.ask(true, 0)
+		h.now = h.now.Add(5 * time.Second)
+		h.ask(false, 0)
+		h.until(fleet.StateEjected, long)
+		h.until(fleet.StateUp, long)
+		if up := h.until(fleet.StateEjected, long); up > 12*time.Second {
+			t.Errorf("nothing tried it, and it was up for %v", up)
+		}
+	})
+	t.Run("a long answer was asked for", func(t *testing.T) {
+		h := newHangs(t, fleet.Report{Kind: fleet.KindLlamaCpp}, false)
+		stream := h.ask(true, 0)
+		h.now = h.now.Add(2 * time.Second)
+		h.ask(false, 40_000)
+		h.until(fleet.StateEjected, long)
+		h.r.Observe(h.now, route.Finished{Lease: stream, Outcome: fleet.ClientGone})
+		h.until(fleet.StateUp, long)
+		if up := h.until(fleet.StateEjected, long); up < 20*time.Minute || up > 40*time.Minute {
+			t.Errorf("40,000 tokens take 13 min and perhaps twice as long, and it was up for %v", up)
+		}
+	})
+	t.Run("it is tried", func(t *testing.T) {
+		h := newHangs(t, fleet.Report{Kind: fleet.KindVLLM}, true)
+		h.ask(true, 0)
+		h.until(fleet.StateEjected, long)
+		h.until(fleet.StateUp, long)
+		h.ask(false, 0)
+		if up := h.until(fleet.StateEjected, long); up < time.Minute {
+			t.Errorf("its trial, which may be long, ended after %v by what was sent before", up)
+		}
+	})
+}
