@@ -56,6 +56,9 @@ func (c *call) startAttempt(d *route.Decision) *attempt {
 	}
 	a.Outgoing = c.p.sender.To(&c.Incoming, d, a.watch, a.span)
 	a.watchSlot().Store(a.watch)
+	if stream, _ := c.p.sender.Resumable(c.R); stream != "" && d.Leg != fleet.LegPrefill {
+		c.p.fleet.Observe(route.ResponseStarted{Lease: d.Lease, Response: stream}) // its client may leave at once
+	}
 	if c.shutdown.Load() {
 		a.watch.End(timeouts.ErrShutdown)
 	}

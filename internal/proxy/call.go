@@ -500,7 +500,8 @@ func (c *call) identify() error {
 	c.served.Stream = p.Stream
 	if c.API == prompt.Other {
 		q.PromptBytes, q.PromptTokens = 0, 0
-		q.Follows = responsePath(c.R.URL.Path)
+		_, stream := c.p.sender.Resumable(c.R)
+		q.Follows = cmp.Or(responsePath(c.R.URL.Path), stream)
 	}
 	c.Computes = paths.Computes(c.API, c.R.Method, c.R.URL.Path) || isUpgrade(c.R)
 	c.Repeats = paths.Repeats(c.R.Method, c.R.URL.Path)

@@ -222,7 +222,7 @@ func New(o Options) *Proxy {
 		NetHTTP: p.cfg.NetHTTP, NoUsage: p.cfg.NoUsage, DropAttribution: p.cfg.DropAttribution,
 		FirstTurn: p.cfg.FirstTurn, SessionHeader: p.cfg.SessionHeader, Token: p.cfg.Token, Tenants: p.cfg.Tenants,
 		Transfers: p.cfg.Transfers, Connector: p.cfg.Connector, TRTLLM: p.cfg.TRTLLM, Receiver: p.cfg.Receiver,
-		Via: p.via, Resumes: p.cfg.Tenants == nil && p.cfg.Paths.Has(http.MethodGet, "/v1/stream"),
+		Via: p.via, Resumes: p.cfg.Tenants == nil && p.cfg.Paths.Has(http.MethodGet, send.StreamPath),
 	}, brief{o.Transport}, p.bodies, o.Placed, o.Log)
 	p.catalog = catalog.New(o.Fleet, o.Transport, p.log)
 	p.unreached = func(endpoint string) {

@@ -1,6 +1,9 @@
 package proxy_test
 
 import (
+	"net/http"
+	"net/url"
+	"sync/atomic"
 	"testing"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -21,6 +24,33 @@ func TestBackground(t *testing.T) {
 			r.post(path, `{"model":"m","stream":false,"background":true}`)
 			if want = `{"model":"m","stream":false,"background":` + want + `}`; in.raw != want {
 				t.Errorf("%s: the %s engine got %s, want %s", path, kind, in.raw, want)
+			}
+		}
+	}
+}
+
+// TestResumedWhereItRuns: a client that comes back for an answer is sent to the engine that computes it, whatever else
+// runs there, and another engine gets what it does not have.
+func TestResumedWhereItRuns(t *testing.T) {
+	var got [2]atomic.Int32
+	engine := func(i int) http.HandlerFunc {
+		return func(w http.ResponseWriter, q *http.Request) {
+			if q.URL.Path == "/v1/stream" {
+				got[i].Add(1)
+			}
+			answers(200, chatAnswer)(w, q)
+		}
+	}
+	r := newRig(t, proxy.Config{Paths: paths(t, "/v1/stream*"), Pinning: true}, engine(0), engine(1))
+	r.as(fleet.KindLlamaCpp, "")
+	for range 3 {
+		for i, pin := range []string{"e0", "e1"} { // the conversation moves
+			r.post("/v1/chat/completions", chatBody, "X-Conversation-Id", "c1::m", "X-Warmpath-Pin", pin)
+			for _, method := range []string{"GET", "GET", "DELETE"} {
+				r.do(method, "/v1/stream?conv_id="+url.QueryEscape("c1::m")+"&from=0", "")
+			}
+			if here, other := got[i].Swap(0), got[1-i].Swap(0); here != 3 || other != 0 {
+				t.Errorf("%s got %d of 3 for its answer, the other one %d", pin, here, other)
 			}
 		}
 	}

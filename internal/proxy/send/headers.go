@@ -52,10 +52,6 @@ func copyEndToEnd(to, from http.Header, transfers bool) {
 	delete(to, "Expect")
 }
 
-// resumable names a conversation to llama-server (0.7.0, server-stream.cpp): it goes on with the answer when its client
-// has left, for GET /v1/stream, and ends the answer under way that has the same name, whoever asked for it.
-const resumable = "X-Conversation-Id"
-
 // NamedByConnection reports whether a Connection header names another one, which then ends at a proxy too.
 func NamedByConnection(values []string, name string) bool {
 	for _, v := range values {
