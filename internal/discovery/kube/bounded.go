@@ -1,14 +1,18 @@
 package kube
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/warmpath/warmpath/internal/discovery"
 )
@@ -83,49 +87,110 @@ func (v *values) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// mostObjects is how many objects of a kind a follower keeps: as many engines as a source may have, and as many pods
-// that are not ready or have ended.
-const mostObjects = 2 * discovery.MaxEndpoints
+// What a follower keeps of the objects of a kind: as many as a source may have engines, and as many pods that are not
+// ready or have ended; and so many bytes of JSON of what is used of them, since labels and annotations may be long.
+const (
+	mostObjects = 2 * discovery.MaxEndpoints
+	mostKept    = 256 << 20
+)
+
+// bounds are the most objects, and bytes of them, that a follower keeps.
+type bounds struct{ objects, bytes int }
 
 // census counts the objects that a follower keeps, so that a list or a watch that has too many ends with an error. What
 // is listed then takes their place.
 type census struct {
-	most int
-	n    atomic.Int64
+	most bounds
+	slim cache.TransformFunc
+
+	mu    sync.Mutex
+	sizes map[string]int // by namespace and name
+	bytes int
 }
 
-func (c *census) tooMany() error {
-	return fmt.Errorf("the API server has more than %d objects of this kind here", c.most)
+// begin forgets all: what comes next takes its place.
+func (c *census) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sizes, c.bytes = map[string]int{}, 0
 }
 
-// listed counts the objects of a page.
-func (c *census) listed(o metav1.ListOptions, n int) error {
-	if o.Continue == "" {
-		c.n.Store(0)
+// keeps counts an object, in the place of an earlier version of it.
+func (c *census) keeps(o metav1.Object, small any) error {
+	text, err := json.Marshal(small)
+	if err != nil {
+		return err
 	}
-	if c.n.Add(int64(n)) > int64(c.most) {
-		return c.tooMany()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := o.GetNamespace() + "/" + o.GetName()
+	c.bytes += len(text) - c.sizes[key]
+	c.sizes[key] = len(text)
+	switch {
+	case len(c.sizes) > c.most.objects:
+		return fmt.Errorf("the API server has more than %d objects of this kind here", c.most.objects)
+	case c.bytes > c.most.bytes:
+		return fmt.Errorf("objects of this kind here take more than %d MiB: their labels and annotations are long",
+			c.most.bytes>>20)
 	}
 	return nil
 }
 
-// watched counts those that come and go in a watch, which may begin with all that there are.
+// drops counts an object no more.
+func (c *census) drops(o metav1.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := o.GetNamespace() + "/" + o.GetName()
+	c.bytes -= c.sizes[key]
+	delete(c.sizes, key)
+}
+
+// listed leaves of the objects of a page what is used, and counts them: client-go keeps all pages of a list until the
+// last has come, and an object that is decoded takes 18 times its JSON.
+func (c *census) listed(o metav1.ListOptions, list *unstructured.UnstructuredList) error {
+	if o.Continue == "" {
+		c.begin()
+	}
+	for i := range list.Items {
+		small, err := c.slim(&list.Items[i])
+		if err != nil {
+			return err
+		}
+		if err := c.keeps(&list.Items[i], small); err != nil {
+			return err
+		}
+		if list.Items[i].Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(small); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watched counts those that come, change and go in a watch, which may begin with all that there are.
 func (c *census) watched(o metav1.ListOptions, w watch.Interface, told func(error)) watch.Interface {
 	if o.SendInitialEvents != nil && *o.SendInitialEvents {
-		c.n.Store(0)
+		c.begin()
 	}
 	return watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
+		object, ok := e.Object.(*unstructured.Unstructured)
+		if !ok {
+			return e, true
+		}
 		switch e.Type {
 		case watch.Deleted:
-			c.n.Add(-1)
-		case watch.Added:
-			if c.n.Add(1) > int64(c.most) {
-				told(c.tooMany())
+			c.drops(object)
+		case watch.Added, watch.Modified:
+			small, err := c.slim(object)
+			if err != nil {
+				return e, true // it is not kept
+			}
+			if err := c.keeps(object, small); err != nil {
+				told(err)
 				return watch.Event{Type: watch.Error, Object: &metav1.Status{
-					Status: metav1.StatusFailure, Message: c.tooMany().Error(),
+					Status: metav1.StatusFailure, Message: err.Error(),
 				}}, true
 			}
-		case watch.Modified, watch.Bookmark, watch.Error:
+		case watch.Bookmark, watch.Error:
 		}
 		return e, true
 	})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
@@ -84,18 +85,28 @@ func TestEventWithoutEnd(t *testing.T) {
 func TestObjectsWithoutEnd(t *testing.T) {
 	t.Parallel()
 	const most = 100
-	for name, row := range map[string]struct{ listed, watched int }{
-		"in lists":   {most + 1, 0},
-		"in pages":   {3 * most, 0},
-		"in watches": {2, 10 * most},
+	const short, long = 10, 40_000
+	for name, row := range map[string]struct {
+		listed, watched int
+		label           int // bytes of what each has beside
+		kind            string
+		said            string
+	}{
+		"in lists":        {most + 1, 0, short, "ADDED", "more than 100 objects"},
+		"in pages":        {3 * most, 0, short, "ADDED", "more than 100 objects"},
+		"in watches":      {2, 10 * most, short, "ADDED", "more than 100 objects"},
+		"long in lists":   {most / 2, 0, long, "ADDED", "take more than 1 MiB"},
+		"long in pages":   {3 * most, 0, long, "ADDED", "take more than 1 MiB"},
+		"long in watches": {2, most / 2, long, "ADDED", "take more than 1 MiB"},
+		"that grow":       {2, most / 2, long, "MODIFIED", "take more than 1 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var sane atomic.Bool
 			object := func(i int) string {
 				return fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p%d","namespace":"models",`+
-					`"resourceVersion":"5"},"status":{"podIP":"10.0.%d.%d","phase":"Running",`+
-					`"conditions":[{"type":"Ready","status":"True"}]}}`, i, i>>8, i&255)
+					`"resourceVersion":"5","annotations":{"a":"%s"}},"status":{"podIP":"10.0.%d.%d","phase":"Running",`+
+					`"conditions":[{"type":"Ready","status":"True"}]}}`, i, strings.Repeat("x", row.label), i>>8, i&255)
 			}
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				q := r.URL.Query()
@@ -108,7 +119,7 @@ func TestObjectsWithoutEnd(t *testing.T) {
 				case q.Get("watch") != "":
 					for i := range row.watched {
 						if !sane.Load() {
-							_, _ = fmt.Fprintf(w, `{"type":"ADDED","object":%s}`, object(10+i))
+							_, _ = fmt.Fprintf(w, `{"type":"%s","object":%s}`, row.kind, object(10+i))
 						}
 					}
 					w.(http.Flusher).Flush()
@@ -118,7 +129,7 @@ func TestObjectsWithoutEnd(t *testing.T) {
 					if sane.Load() {
 						to = 1
 					}
-					if name == "in pages" && !sane.Load() {
+					if strings.HasSuffix(name, "in pages") && !sane.Load() {
 						from, _ = strconv.Atoi(q.Get("continue"))
 						to = from + most/2
 						more = fmt.Sprintf(`,"continue":"%d"`, to)
@@ -142,9 +153,9 @@ func TestObjectsWithoutEnd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			src.most = most
+			src.most = bounds{most, 1 << 20}
 			heard := run(t, src)
-			for log.count("more than 100 objects") == 0 {
+			for log.count(row.said) == 0 {
 				time.Sleep(time.Millisecond)
 			}
 			sane.Store(true)
@@ -161,21 +172,35 @@ func TestObjectsWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestCensus: a watch that begins with all objects takes the place of what was kept, and what has gone counts no more.
+// TestCensus: a watch that begins with all objects takes the place of what was kept, what has gone counts no more, and
+// what has changed counts once.
 func TestCensus(t *testing.T) {
-	all, c := true, census{most: 2}
+	object := func(name string, label int) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
+			"name": name, "labels": map[string]any{"a": strings.Repeat("x", label)},
+		}}}
+	}
+	all, c := true, census{most: bounds{2, 1000}, slim: slim[pod]}
 	for range 3 {
-		from := watch.NewFakeWithChanSize(4, false)
-		from.Add(&metav1.Status{})
-		from.Add(&metav1.Status{})
-		from.Delete(&metav1.Status{})
-		from.Add(&metav1.Status{})
+		from := watch.NewFakeWithChanSize(8, false)
+		from.Add(object("a", 100))
+		from.Add(object("b", 100))
+		from.Modify(object("b", 500))
+		from.Delete(object("b", 500))
+		from.Add(object("c", 10))
+		for range 2 {
+			from.Modify(object("c", 400))
+		}
+		from.Action(watch.Bookmark, object("", 5000))
 		w := c.watched(metav1.ListOptions{SendInitialEvents: &all}, from, func(err error) { t.Error(err) })
-		for range 4 {
+		for range 8 {
 			if e := <-w.ResultChan(); e.Type == watch.Error {
 				t.Errorf("%+v", e)
 			}
 		}
 		w.Stop()
+	}
+	if small, _ := slim[pod](object("a", 900)); c.keeps(object("a", 900), small) == nil {
+		t.Error("two are kept that are longer than may be")
 	}
 }

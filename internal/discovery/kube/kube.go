@@ -65,7 +65,7 @@ type Source struct {
 	home   string // default namespace, which is left out of names
 	client dynamic.Interface
 	log    *slog.Logger
-	most   int // objects of a kind that are kept
+	most   bounds // of what is kept of a kind
 
 	changed chan struct{}
 	last    []fleet.Endpoint
@@ -114,7 +114,7 @@ func open(
 	}
 	s := &Source{
 		c: c, home: home, log: log, changed: make(chan struct{}, 1), once: map[string]bool{},
-		said: map[string]bool{}, silent: map[string]time.Time{}, most: mostObjects,
+		said: map[string]bool{}, silent: map[string]time.Time{}, most: bounds{mostObjects, mostKept},
 	}
 	s.client, err = dynamic.NewForConfigAndClient(access, httpclient.New(bounded{transport, s.fault}))
 	if err != nil {
@@ -280,7 +280,7 @@ func (s *Source) follow(
 		}
 		return o
 	}
-	kept := &census{most: s.most}
+	kept := &census{most: s.most, slim: slim}
 	// client-go's dynamicinformer is not used because it links the types of all Kubernetes objects.
 	inf := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -291,10 +291,7 @@ func (s *Source) follow(
 			if err != nil {
 				return nil, err
 			}
-			if err := kept.listed(o, len(list.Items)); err != nil {
-				return nil, err
-			}
-			return list, lean(list, slim)
+			return list, kept.listed(o, list)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			w, err := objects.Watch(ctx, narrowed(o))

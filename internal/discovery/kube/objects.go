@@ -6,7 +6,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 )
 
 // The fields of Kubernetes objects that are used. The others are dropped on arrival, so that 5,000 pods use little
@@ -109,21 +108,6 @@ func (p *inferencePool) ports() []string {
 		out = []string{strconv.Itoa(p.Spec.TargetPortNumber)}
 	}
 	return out
-}
-
-// lean leaves of the objects of a list what slim does: client-go keeps all pages of a list until the last has come, and
-// an object that is decoded takes 18 times its JSON.
-func lean(list *unstructured.UnstructuredList, slim cache.TransformFunc) error {
-	for i := range list.Items {
-		small, err := slim(&list.Items[i])
-		if err != nil {
-			return err
-		}
-		if list.Items[i].Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(small); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // slim converts an object to T, which has only the fields that are used.
