@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"runtime"
 	"slices"
@@ -53,8 +54,10 @@ type Follower struct {
 
 	hosts hosts // of endpoints that they name
 
-	room      *zmtp.Room     // of messages that are being read
-	unknown   chan struct{}  // capacity 1: there is a name to look up
+	room      *zmtp.Room    // of messages that are being read
+	unknown   chan struct{} // capacity 1: there is a name to look up
+	resolve   func(ctx context.Context, network, name string) ([]netip.Addr, error)
+	lookEvery time.Duration  // between look-ups of the host of a stream
 	untied    atomic.Uint64  // messages of publishers without a known endpoint
 	allowed   guard.Networks // networks of publishers
 	refused   atomic.Uint64  // connections from elsewhere, or too many
@@ -92,6 +95,7 @@ func New(cfg Config, with Tokenizer, client *http.Client, observe func(route.Eve
 		observe: observe, log: log, poke: make(chan struct{}, 1), questions: make(chan question, tokenQueue),
 		told: map[string][]fleet.KVSource{}, streams: map[target]*stream{}, ended: map[string]kvstream.Counts{},
 		room: zmtp.NewRoom(mostReading), unknown: make(chan struct{}, 1), hosts: hosts{},
+		resolve: net.DefaultResolver.LookupNetIP, lookEvery: lookAgain,
 		publishers: map[publication]*publisher{}, models: map[string][]string{}, first: map[string]int{},
 		waited: map[string]bool{},
 	}

@@ -2,6 +2,7 @@ package kvevents
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"net/url"
@@ -98,13 +99,7 @@ func (f *Follower) lookUpAll(ctx context.Context) {
 	}
 	f.mu.Unlock()
 	for _, name := range names {
-		limit, cancel := context.WithTimeout(ctx, lookWithin)
-		at, err := net.DefaultResolver.LookupNetIP(limit, "ip", name)
-		cancel()
-		for i := range at {
-			at[i] = at[i].Unmap().WithZone("")
-		}
-		slices.SortFunc(at, netip.Addr.Compare)
+		at, err := f.addresses(ctx, name)
 		f.mu.Lock()
 		had, used := f.hosts[name]
 		if err != nil && len(had.at) > 0 {
@@ -133,4 +128,47 @@ func (f *Follower) keepHosts(names map[string]bool) {
 			wake(f.unknown)
 		}
 	}
+}
+
+// addresses are those of a name, in order.
+func (f *Follower) addresses(ctx context.Context, name string) ([]netip.Addr, error) {
+	limit, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	at, err := f.resolve(limit, "ip", name)
+	for i := range at {
+		at[i] = at[i].Unmap().WithZone("")
+	}
+	slices.SortFunc(at, netip.Addr.Compare)
+	return at, err
+}
+
+var errMoved = errors.New("the name of its host stands for other addresses now")
+
+// moved waits until the host of a dialled address, if that is a name, is no longer at the address that is connected:
+// a connection lasts as long as the engine there, which may be none of ours any more. It looks twice, since some
+// servers tell a part of the addresses at a time. The result is nil when ctx ends.
+func (f *Follower) moved(ctx context.Context, dialled string, connected net.Addr) error {
+	name, _, err := net.SplitHostPort(strings.TrimPrefix(dialled, "tcp://"))
+	at, ok := connected.(*net.TCPAddr)
+	if _, fixed := netip.ParseAddr(name); err != nil || fixed == nil || !ok {
+		return nil
+	}
+	here := at.AddrPort().Addr().Unmap().WithZone("")
+	ticker := time.NewTicker(f.lookEvery)
+	defer ticker.Stop()
+	for elsewhere := 0; elsewhere < 2; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		switch all, err := f.addresses(ctx, name); {
+		case err != nil || len(all) == 0: // what was true may still be
+		case slices.Contains(all, here):
+			elsewhere = 0
+		default:
+			elsewhere++
+		}
+	}
+	return errMoved
 }

@@ -76,13 +76,18 @@ func (s *stream) run(ctx context.Context) {
 			case listenEvents:
 				s.listen(ctx)
 			default:
-				if err := s.connected(ctx); err != nil && ctx.Err() == nil {
+				if err := s.connected(ctx); errors.Is(err, errMoved) {
+					s.afresh("the name of its host stands for another address now, and what the cache there holds is " +
+						"learnt anew")
+				} else if err != nil && ctx.Err() == nil {
 					s.say(kvstream.Silent, "the stream is broken, connecting again: "+err.Error(), false, false)
 				}
 			}
 		})
 		if !ok {
-			panics.Catch(s.log, panics.KVEvents, s.afresh)
+			panics.Catch(s.log, panics.KVEvents, func() {
+				s.afresh("a message could not be read, and what the cache holds is learnt anew: see the log")
+			})
 		}
 		select {
 		case <-ctx.Done():
@@ -91,13 +96,12 @@ func (s *stream) run(ctx context.Context) {
 	}
 }
 
-// afresh drops everything that the stream knows.
-func (s *stream) afresh() {
+// afresh drops everything that the stream knows, and says why.
+func (s *stream) afresh(why string) {
 	s.asker.close()
 	s.batch, s.ops = kvstream.Batch{}, kvstream.Ops{}
 	s.kv, s.base = kvstream.New(s.f.cfg.Blocks), kvstream.Partial
-	s.say(kvstream.Silent, "a message could not be read, and what the cache holds is learnt anew: see the log",
-		true, false)
+	s.say(kvstream.Silent, why, true, false)
 }
 
 // connected dials and reads until the connection breaks.
@@ -115,8 +119,13 @@ func (s *stream) connected(ctx context.Context) error {
 		return err
 	}
 	in := newInbox()
-	failed := make(chan error, 1)
+	failed := make(chan error, 2)
 	var reader sync.WaitGroup
+	reader.Go(func() {
+		if err := s.f.moved(running, s.at.events, sub.RemoteAddr()); err != nil {
+			failed <- err
+		}
+	})
 	reader.Go(func() {
 		err := errPanic
 		panics.Catch(s.log, panics.KVEvents, func() { err = receive(running, sub, in) })

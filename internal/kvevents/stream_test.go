@@ -3,10 +3,12 @@ package kvevents
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -363,4 +365,65 @@ func TestForgets(t *testing.T) {
 	})
 	f.Set(nil)
 	h.until(t, "that nothing is left", empty)
+}
+
+// TestHostMoves: where the name of an engine's host stands for other addresses, its events count no more, though it
+// lives: what it stored is lost, and the name is dialled again. A failed look-up, and one that lacks the address once,
+// change nothing.
+func TestHostMoves(t *testing.T) {
+	pub, addr := bound(t)
+	h := &heard{}
+	f := New(DefaultConfig(), nil, http.DefaultClient, h.observe, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	here, elsewhere := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
+	looks := make(chan []netip.Addr)
+	f.lookEvery = time.Millisecond
+	f.resolve = func(ctx context.Context, _, _ string) ([]netip.Addr, error) {
+		select {
+		case at := <-looks:
+			if at == nil {
+				return nil, errors.New("no answer")
+			}
+			return at, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	f.Set([]fleet.Endpoint{{Name: "a", URL: "http://a", KVEvents: strings.Replace(addr, "127.0.0.1", "localhost", 1)}})
+	sends := func(seq uint64) func(h *heard) bool {
+		return func(h *heard) bool {
+			pub.Send(message(seq, stored(float64(seq), 7+seq))...)
+			return h.blocks > 0
+		}
+	}
+	h.until(t, "it is followed", sends(0))
+	for _, at := range [][]netip.Addr{{here}, nil, {elsewhere}, {here, elsewhere}, {elsewhere}, nil} {
+		looks <- at
+	}
+	lost := func(h *heard) bool { return len(h.states) > 0 && h.states[len(h.states)-1].Lost }
+	h.mu.Lock()
+	if lost(h) {
+		t.Errorf("it is taken to have moved: %+v", h.states)
+	}
+	h.blocks = 0
+	h.mu.Unlock()
+	looks <- []netip.Addr{elsewhere}
+	h.until(t, "it has moved", func(h *heard) bool {
+		for _, s := range h.states {
+			if s.Lost && strings.Contains(s.Detail, "stands for another address") {
+				return true
+			}
+		}
+		return false
+	})
+	h.until(t, "it is dialled again", sends(1))
 }

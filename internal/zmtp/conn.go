@@ -457,3 +457,6 @@ func (c *Conn) writeLocked(b []byte) error {
 
 // Close closes the connection; what receives from it ends.
 func (c *Conn) Close() error { return c.c.Close() }
+
+// RemoteAddr is the address of the other side.
+func (c *Conn) RemoteAddr() net.Addr { return c.c.RemoteAddr() }
