@@ -183,6 +183,13 @@ func TestTransferFieldsOfForms(t *testing.T) {
 		check(media, strings.Repeat(part("x", "y"), 256)+part("vllm_xargs", `{"kv_transfer_params":1}`)+"--b--", "")
 		check(media, part(`vllm_xargs"; name="x`, `{"kv_transfer_params":1}`)+"--b--", "")
 		check(media, part(`vllm_xargs"; name="x`, `{"kv_transfer_params":"`+long+`"}`)+"--b--", "")
+		for _, poses := range []string{
+			"\"\r\nX-A: filename=\"", `"; x="filename`, `"; x="; filename=y`, "\"; x\"\r\nX-A: y; filename=\"",
+		} {
+			check(media, part(`x"; name="vllm_xargs`+poses, `{"kv_transfer_params":"`+long+`"}`)+"--b--", "")
+		}
+		odd := part(`file"; filename=my song.mp3; x="`, long)
+		check(media, model+odd+"--b--", model+odd+"--b--")
 	}
 }
 

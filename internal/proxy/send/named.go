@@ -218,10 +218,7 @@ func eachPart(contentType string, body []byte, field func(name string, value []b
 		next := from - 2 + end + len(line)
 		end = max(from, from-2+end)
 		name, ok := fieldName(body[at:from])
-		if !ok && end-from > longestName { // a file with an odd name, not a field
-			ok = bytes.Contains(body[at:from], []byte("filename"))
-		}
-		if whole = whole && ok; name != "" {
+		if whole = whole && (ok || isFile(body[at:from])); name != "" {
 			field(name, body[from:end], from, end)
 		}
 		at = next
@@ -247,4 +244,19 @@ func fieldName(head []byte) (name string, ok bool) {
 		}
 	}
 	return name, true
+}
+
+// isFile reports whether a part whose name cannot be read is a file, with an odd name: what its one disposition says
+// before the file's name can be read.
+func isFile(head []byte) bool {
+	_, after, _ := strings.Cut(strings.ToLower(string(head)), "content-disposition")
+	line, _, _ := strings.Cut(after, "\r\n")
+	front, name, _ := strings.Cut(line, "filename")
+	front = strings.TrimRight(strings.TrimLeft(front, " \t:"), " \t")
+	if strings.Contains(after, "content-disposition") || !strings.HasSuffix(front, ";") ||
+		strings.TrimLeft(name, "=*") == name {
+		return false
+	}
+	_, _, err := mime.ParseMediaType(front)
+	return err == nil
 }
