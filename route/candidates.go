@@ -87,7 +87,8 @@ func (r *readers) namedMember(q *asked) (members []pool.Member, by pick.Reason, 
 }
 
 // available selects the members of the best available health class that may take the leg, and of these those that are
-// not known to lack the request's path. The model is settled also where there is none.
+// not known to lack the request's path. Where all lack it they are those that have answered under it. The model is
+// settled also where there is none.
 func (r *readers) available(q *asked, seen *noticed, s *search) (members []pool.Member, is settled, err error) {
 	is = r.settle(q, s)
 	if members = r.bestMembers(q, seen, s, is.model); len(members) == 0 {
@@ -95,10 +96,14 @@ func (r *readers) available(q *asked, seen *noticed, s *search) (members []pool.
 	}
 	if lacking := r.endpoints.Absences(q.req.Path); lacking.Any() {
 		has := func(m pool.Member) bool { return !lacking.Has(q.now, m.Endpoint()) }
-		if q.req.Lacked && !slices.ContainsFunc(members, has) {
+		switch {
+		case slices.ContainsFunc(members, has):
+			members = keep(members, has)
+		case q.req.Lacked:
 			return nil, is, r.noEndpoint(q, s, is.model)
+		default:
+			members = keep(members, func(m pool.Member) bool { return lacking.Had(m.Endpoint()) })
 		}
-		members = keep(members, has)
 	}
 	return members, is, nil
 }

@@ -434,7 +434,7 @@ func (a *attempt) judge(res *http.Response) {
 		a.fin.Outcome = fleet.EngineError
 		a.c.p.log.Warn("the engine refuses the key that the router has for it (api_key)", "endpoint", a.d.Endpoint.Name)
 	}
-	if again(res.StatusCode) && !a.c.streams() && a.c.Transport == nil {
+	if a.again(res.StatusCode) {
 		a.fin.Outcome = fleet.EngineError
 	}
 	media := mediaType(send.Named(res.Header).Get("Content-Type"))
@@ -448,13 +448,20 @@ func (a *attempt) judge(res *http.Response) {
 
 // again reports whether a status says that the server was not ready for a request that may be sent again, as of
 // balancers and gateways before engines: 408 (they also cut what takes too long with it, as LiteLLM does), 421 and 425.
-// It is about the request only where that comes as slowly as its client sends it.
-func again(status int) bool {
+// It is about the request where that comes as slowly as its client sends it, and 425 is for the client where a proxy
+// before the router took the request as early data (RFC 8470, section 5.2).
+func (a *attempt) again(status int) bool {
+	c := a.c
 	switch status {
-	case http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusTooEarly:
-		return true
+	case http.StatusRequestTimeout, http.StatusMisdirectedRequest:
+	case http.StatusTooEarly:
+		if len(c.R.Header["Early-Data"]) > 0 {
+			return false
+		}
+	default:
+		return false
 	}
-	return false
+	return !c.streams() && c.Transport == nil
 }
 
 // computed reports whether a live engine may have spent work on the attempt, so that a retry is additional load and is

@@ -406,9 +406,39 @@ func TestPathServedBefore(t *testing.T) {
 	}
 }
 
+// TestPathServedBeforeByOne: where the one engine that has served a path has lost it and the other one lacks it, the
+// client is told to come again, and the other is not asked.
+func TestPathServedBeforeByOne(t *testing.T) {
+	for name, first := range map[string]int{"the first": 0, "the second": 1} {
+		t.Run(name, bubbled(func(t *testing.T) {
+			asked, lost := [2]int{}, false
+			engine := func(i int) engineHandler {
+				return func(w http.ResponseWriter, r *http.Request) {
+					if asked[i]++; lost || i != first {
+						answers(404, `{"detail":"Not Found"}`)(w, r)
+						return
+					}
+					answers(200, chatAnswer)(w, r)
+				}
+			}
+			r := newRig(t, proxy.Config{Retries: 2}, engine(0), engine(1))
+			for _, want := range []int{200, 502, 502, 502, 200} {
+				lost = want != 200
+				res, body := r.post("/v1/chat/completions", chatBody)
+				if res.StatusCode != want || lost != strings.Contains(body, "endpoint_gone") {
+					t.Fatalf("client got %d %q, want %d; asked %v", res.StatusCode, body, want, asked)
+				}
+			}
+			if asked[first] != 5 || asked[1-first] != 1 {
+				t.Errorf("asked %v", asked)
+			}
+		}))
+	}
+}
+
 // TestServerNotReady: an answer by which a balancer before an engine says that it was not ready for the request goes to
 // no client while another engine is there, and counts against that one; of an upload, which comes as slowly as its
-// client sends it, it is the client's.
+// client sends it, it is the client's, and 425 also of early data.
 func TestServerNotReady(t *testing.T) {
 	for _, status := range []int{408, 421, 425} {
 		r := newRig(t, proxy.Config{Retries: 2}, answers(status, ""), answers(200, chatAnswer))
@@ -423,6 +453,16 @@ func TestServerNotReady(t *testing.T) {
 		}
 		if s := r.fleet.Status(); s[0].Failures != 2 {
 			t.Errorf("%d: %d failures", status, s[0].Failures)
+		}
+		want, failures := 200, uint64(3)
+		if status == http.StatusTooEarly {
+			want, failures = status, 2
+		}
+		if res, got := r.post("/v1/chat/completions", chatBody, "Early-Data", "1"); res.StatusCode != want {
+			t.Errorf("%d to early data: client got %d %q", status, res.StatusCode, got)
+		}
+		if s := r.fleet.Status(); s[0].Failures != failures {
+			t.Errorf("%d to early data: %d failures", status, s[0].Failures)
 		}
 	}
 }

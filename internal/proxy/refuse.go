@@ -140,6 +140,7 @@ func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 	}
 	a.fin.Absent, c.Request.Lacked = true, true
 	if a.d.Answered {
+		c.away = true
 		c.p.log.Warn("an endpoint lacks a path under which it has answered: perhaps a proxy there has lost its engine",
 			"endpoint", a.d.Endpoint.Name, "path", c.R.URL.Path, "status", res.StatusCode)
 	}
@@ -151,7 +152,7 @@ func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 		!prompts && paths.Known(c.API, c.R.Method, asked) == "" {
 		return nil, nil // its answer may be about something else than the path
 	}
-	if a.d.Answered {
+	if c.away {
 		return nil, fault.ErrElsewhere
 	}
 	lacks := &fault.APIError{Path: asked, Kind: a.d.Kind, Prompts: prompts}

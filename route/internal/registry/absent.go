@@ -81,21 +81,19 @@ func (t *Table) Restarted(e Endpoint) {
 
 // Answered reports whether an endpoint has answered under a path since its process started.
 func (r Reader) Answered(e Endpoint, path string) bool {
-	p := r.t.served(path)
-	if p == nil {
-		return false
-	}
-	_, ok := p.has[e.r.slot]
-	return ok
+	return r.Absences(path).Had(e)
 }
 
 // Absences are the endpoints that lack one path. The zero value is for a path that all are believed to have.
-type Absences struct{ until map[int]time.Time }
+type Absences struct {
+	until map[int]time.Time
+	had   map[int]struct{}
+}
 
 // Absences finds them.
 func (r Reader) Absences(path string) Absences {
 	if p := r.t.served(path); p != nil {
-		return Absences{p.lacks}
+		return Absences{p.lacks, p.has}
 	}
 	return Absences{}
 }
@@ -105,3 +103,9 @@ func (a Absences) Any() bool { return len(a.until) > 0 }
 
 // Has reports whether the endpoint is believed to lack the path.
 func (a Absences) Has(now time.Time, e Endpoint) bool { return now.Before(a.until[e.r.slot]) }
+
+// Had reports whether the endpoint has answered under the path, so that it lacks it for a moment at most.
+func (a Absences) Had(e Endpoint) bool {
+	_, ok := a.had[e.r.slot]
+	return ok
+}
