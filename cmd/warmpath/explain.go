@@ -139,10 +139,14 @@ func runExplain(ctx context.Context, e env, o explainOptions, request string) er
 		return err
 	}
 	if len(a.Decisions) == 0 && request != "" {
-		if now, err := askHeld(ctx, o, request); err == nil && len(now.Held) > 0 {
+		if now, err := askHeld(ctx, o, request); err != nil {
+			return err
+		} else if len(now.Held) > 0 {
 			return showHeld(e, o, now)
 		}
-		if now, err := askRunning(ctx, o, request); err == nil && len(now.Running) > 0 {
+		if now, err := askRunning(ctx, o, request); err != nil {
+			return err
+		} else if len(now.Running) > 0 {
 			return showRunning(e, o, now)
 		}
 	}
@@ -193,7 +197,8 @@ func askHeld(ctx context.Context, o explainOptions, request string) (h heldTurns
 	if request != "" {
 		query.Set("request", request)
 	}
-	return h, askAdmin(ctx, &o.adminFlags, "/admin/held", query, &h)
+	err = askAdmin(ctx, &o.adminFlags, "/admin/held", query, &h)
+	return h, err
 }
 
 // explainHeld prints the turns that are held now.
@@ -232,7 +237,8 @@ type runningLegs struct {
 
 // askRunning gets where a request runs.
 func askRunning(ctx context.Context, o explainOptions, request string) (r runningLegs, err error) {
-	return r, askAdmin(ctx, &o.adminFlags, "/admin/running", url.Values{"request": {request}}, &r)
+	err = askAdmin(ctx, &o.adminFlags, "/admin/running", url.Values{"request": {request}}, &r)
+	return r, err
 }
 
 func showRunning(e env, o explainOptions, r runningLegs) error {
