@@ -6,7 +6,7 @@ type MissCause string
 // The causes. MissNone says nothing of a prompt whose content was not read, but for its conversation's home.
 const (
 	MissNone      MissCause = ""
-	MissNew       MissCause = "never_there"    // nobody has sent a prompt that begins so
+	MissNew       MissCause = "never_there"    // no prompt before it began so
 	MissEvicted   MissCause = "evicted"        // it was there, and made room for others
 	MissRestarted MissCause = "restarted"      // the engine has lost its cache since
 	MissPrefix    MissCause = "another_prefix" // it differs from the conversation's last prompt

@@ -94,7 +94,7 @@ func (r *readers) available(q *asked, seen *noticed, s *search) (members []pool.
 	if members = r.bestMembers(q, seen, s, is.model); len(members) == 0 {
 		return nil, is, r.noEndpoint(q, s, is.model)
 	}
-	if lacking := r.endpoints.Absences(q.req.Path); lacking.Any() {
+	if lacking := r.endpoints.Absences(q.req.Path); lacking.Any(q.now) {
 		has := func(m pool.Member) bool { return !lacking.Has(q.now, m.Endpoint()) }
 		switch {
 		case slices.ContainsFunc(members, has):
@@ -153,7 +153,7 @@ func (r *readers) shortlisted(q *asked, s *search, prompt *cache.Prompt, a *sele
 	t := s.who
 	p := q.pool
 	if r.shortlists < 0 || p.Len() <= r.shortlists || p.Splits() || !p.Uniform() ||
-		r.endpoints.Absences(q.req.Path).Any() ||
+		r.endpoints.Absences(q.req.Path).Any(q.now) ||
 		!p.Shortlists() || r.health.Mutes() ||
 		q.req.Kinds != nil {
 		return false

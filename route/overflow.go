@@ -147,7 +147,7 @@ func (r *readers) optionsFor(q *asked, s *search, models []string, bounds []time
 			case failed:
 				o.tried, o.refused = true, o.refused || slices.Contains(q.req.Refused, ep.Name())
 			case rank == health.Unfit:
-			case lacking.Any() && lacking.Has(q.now, ep):
+			case lacking.Has(q.now, ep):
 				o.lacks = true
 			case as.Context() > 0 && as.Context() <= tokens:
 				o.short = true

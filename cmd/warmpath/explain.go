@@ -147,21 +147,14 @@ func runExplain(ctx context.Context, e env, o explainOptions, request string) er
 		if now, err := askRunning(ctx, o, request); err != nil {
 			return err
 		} else if len(now.Running) > 0 {
-			return showRunning(e, o, now)
+			return showLines(e, o, now.Running, "Why it went there is told once it has ended.")
 		}
 	}
 	if len(a.Decisions) == 0 {
 		return nothingFound(&a, o, request)
 	}
 	if o.json {
-		out := json.NewEncoder(e.stdout)
-		out.SetEscapeHTML(false)
-		for i := range a.Decisions {
-			if err := out.Encode(&a.Decisions[i]); err != nil {
-				return err
-			}
-		}
-		return nil
+		return encodeLines(e, a.Decisions)
 	}
 	for i := range a.Decisions {
 		if i > 0 {
@@ -211,21 +204,30 @@ func explainHeld(ctx context.Context, e env, o explainOptions) error {
 }
 
 func showHeld(e env, o explainOptions, h heldTurns) error {
+	return showLines(e, o, h.Held, fmt.Sprintf(
+		"%d held: the caches have no room for their sessions beside those that go on (docs/agents.md).", len(h.Held)))
+}
+
+// showLines prints one line for each, and at the end what is true of all; with --json only the former.
+func showLines[T fmt.Stringer](e env, o explainOptions, all []T, end string) error {
+	if o.json {
+		return encodeLines(e, all)
+	}
+	for _, one := range all {
+		fmt.Fprintln(e.stdout, one)
+	}
+	fmt.Fprintln(e.stdout, end)
+	return nil
+}
+
+// encodeLines prints a line of JSON for each.
+func encodeLines[T any](e env, all []T) error {
 	out := json.NewEncoder(e.stdout)
 	out.SetEscapeHTML(false)
-	for i := range h.Held {
-		if o.json {
-			if err := out.Encode(&h.Held[i]); err != nil {
-				return err
-			}
-			continue
+	for i := range all {
+		if err := out.Encode(&all[i]); err != nil {
+			return err
 		}
-		fmt.Fprintln(e.stdout, h.Held[i].String())
-	}
-	if !o.json {
-		fmt.Fprintf(e.stdout,
-			"%d held: the caches have no room for their sessions beside those that go on (docs/agents.md).\n",
-			len(h.Held))
 	}
 	return nil
 }
@@ -239,24 +241,6 @@ type runningLegs struct {
 func askRunning(ctx context.Context, o explainOptions, request string) (r runningLegs, err error) {
 	err = askAdmin(ctx, &o.adminFlags, "/admin/running", url.Values{"request": {request}}, &r)
 	return r, err
-}
-
-func showRunning(e env, o explainOptions, r runningLegs) error {
-	out := json.NewEncoder(e.stdout)
-	out.SetEscapeHTML(false)
-	for i := range r.Running {
-		if o.json {
-			if err := out.Encode(&r.Running[i]); err != nil {
-				return err
-			}
-			continue
-		}
-		fmt.Fprintln(e.stdout, r.Running[i].String())
-	}
-	if !o.json {
-		fmt.Fprintln(e.stdout, "Why it went there is told once it has ended.")
-	}
-	return nil
 }
 
 // nothingFound says why there is nothing to show.

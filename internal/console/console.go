@@ -48,7 +48,7 @@ type Running struct {
 }
 
 // String is one line for people.
-func (r *Running) String() string {
+func (r Running) String() string {
 	at, does := r.Endpoint, map[string]string{
 		"queued":    "waits in the router's queue",
 		"computing": "its prompt waits or is computed there",
@@ -291,7 +291,7 @@ func heldLines(f *Fleet) string {
 }
 
 // String says who is held, where and until when at most, in one line.
-func (h *Held) String() string {
+func (h Held) String() string {
 	who := cmp.Or(h.Conversation, h.Request)
 	if h.Tenant != "" {
 		who += " of " + h.Tenant

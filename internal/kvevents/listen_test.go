@@ -2,7 +2,6 @@ package kvevents
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -61,17 +60,7 @@ func listeningTo(t *testing.T, allow []string, endpoints ...fleet.Endpoint) (*Fo
 	if err := f.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-	})
-	f.Set(endpoints)
+	running(t, f, endpoints...)
 	return f, h, said
 }
 

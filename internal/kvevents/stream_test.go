@@ -73,17 +73,7 @@ func follow(t *testing.T, cfg Config, e fleet.Endpoint) (*Follower, *heard) {
 	t.Helper()
 	h := &heard{}
 	f := New(cfg, nil, http.DefaultClient, h.observe, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-	})
-	f.Set([]fleet.Endpoint{e})
+	running(t, f, e)
 	return f, h
 }
 
@@ -388,17 +378,9 @@ func TestHostMoves(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
+	running(t, f, fleet.Endpoint{
+		Name: "a", URL: "http://a", KVEvents: strings.Replace(addr, "127.0.0.1", "localhost", 1),
 	})
-	f.Set([]fleet.Endpoint{{Name: "a", URL: "http://a", KVEvents: strings.Replace(addr, "127.0.0.1", "localhost", 1)}})
 	sends := func(seq uint64) func(h *heard) bool {
 		return func(h *heard) bool {
 			pub.Send(message(seq, stored(float64(seq), 7+seq))...)

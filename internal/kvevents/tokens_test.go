@@ -138,7 +138,8 @@ func followWith(t *testing.T, cfg Config, with Tokenizer, e fleet.Endpoint) (*Fo
 	return f, h
 }
 
-func running(t *testing.T, f *Follower, e fleet.Endpoint) {
+// running runs a follower of these endpoints until the test ends.
+func running(t *testing.T, f *Follower, endpoints ...fleet.Endpoint) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -150,7 +151,7 @@ func running(t *testing.T, f *Follower, e fleet.Endpoint) {
 		cancel()
 		<-done
 	})
-	f.Set([]fleet.Endpoint{e})
+	f.Set(endpoints)
 }
 
 // TestPolledOnNews: an engine is asked when an answer begins or ends there, without waiting for the next time that it

@@ -60,7 +60,9 @@ func page(l *library, cells, without []*judged, pictures map[string][]string) []
 	pageVerdicts(&b, "What is asked, all with the router's queue", cells)
 	pageVerdicts(&b, "What is asked, all without", without)
 	pageBehind(&b, "Where another policy is better by more than 5 %, all with the queue", cells)
+	pageBetter(&b, cells)
 	pageBehind(&b, "The same, all without", without)
+	pageBetter(&b, without)
 	pagePolicies(&b, "Every policy as a multiple of ours, all with the queue", cells)
 	pagePolicies(&b, "Every policy as a multiple of ours, all without", without)
 	pageEquals(&b, cells)
@@ -260,7 +262,6 @@ func pageBehind(b *bytes.Buffer, title string, cells []*judged) {
 	fmt.Fprintf(b, "\n## %s\n\n", title)
 	if len(lost) == 0 {
 		b.WriteString("Nowhere.\n")
-		pageBetter(b, cells)
 		return
 	}
 	b.WriteString("| cell | better | its p90, s | ours | ratio | |\n|---|---|---|---|---|---|\n")
@@ -272,7 +273,6 @@ func pageBehind(b *bytes.Buffer, title string, cells []*judged) {
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", j.cell, j.best.policy, plusMinus(j.best.p90),
 			plusMinus(j.ours.p90), bracket(j.ratio), word)
 	}
-	pageBetter(b, cells)
 }
 
 // pageBetter lists every figure of every cell in which another policy is better, by however little.

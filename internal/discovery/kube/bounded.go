@@ -88,7 +88,7 @@ func (v *values) Read(p []byte) (int, error) {
 }
 
 // What a follower keeps of the objects of a kind: as many as a source may have engines, and as many pods that are not
-// ready or have ended; and so many bytes of JSON of what is used of them, since labels and annotations may be long.
+// ready or have ended. Labels and annotations may be long, so the JSON of what is used of all of them is bounded too.
 const (
 	mostObjects = 2 * discovery.MaxEndpoints
 	mostKept    = 256 << 20

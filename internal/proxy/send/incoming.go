@@ -24,6 +24,7 @@ type Incoming struct {
 	Upload   *body.Upload    // the body, while it is passed on as it streams in
 	Request  fleet.Request   // what the fleet is asked
 	inForm   namedModel      // of a form in Body
+	withheld withheldFields  // the same
 	inQuery  namedModel      // of the query
 	InFields Fields          // of both
 	Media    []jsonscan.Span // where the body names what engines keep, see prompt.Refers

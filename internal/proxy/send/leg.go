@@ -19,9 +19,9 @@ func (a *Outgoing) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 		members := handover.Withhold(c.member)
 		a.s.noteWithheld(c, members)
 		edits = c.set(edits, members)
-	case len(c.inForm.withheld) > 0:
-		a.s.noteWithheld(c, []handover.Member{{Name: c.inForm.posing}})
-		edits = append(edits, c.inForm.withheld...)
+	case len(c.withheld.edits) > 0:
+		a.s.noteWithheld(c, []handover.Member{{Name: c.withheld.last}})
+		edits = append(edits, c.withheld.edits...)
 	}
 	if a.Message == nil {
 		return edits

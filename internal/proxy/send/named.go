@@ -29,10 +29,12 @@ type namedModel struct {
 	name  string // of the last place, as most servers read it
 	at    []namedAt
 	write func(string) string
+}
 
-	// of a form: what keeps a client from posing as a router, see handover.Withhold, and the first such field
-	withheld []prompt.Edit
-	posing   string
+// withheldFields is what of a form's fields reaches no engine, see handover.Withhold.
+type withheldFields struct {
+	edits []prompt.Edit
+	last  string // the name of the last one
 }
 
 // namedAt is a place that names a model.
@@ -58,10 +60,11 @@ func (n *namedModel) edits(model string) (edits []prompt.Edit) {
 	return edits
 }
 
-// ReadNames reads the model that the query or a form in the body names, and the ids by which they refer to what engines
-// keep.
+// ReadNames reads the model that the query or a form in the body names, the ids by which they refer to what engines
+// keep, and what of a form's fields is withheld.
 func (c *Incoming) ReadNames() {
-	c.inQuery, c.inForm, c.InFields = namedModel{write: url.QueryEscape}, namedModel{}, Fields{}
+	c.inQuery, c.inForm = namedModel{write: url.QueryEscape}, namedModel{}
+	c.InFields, c.withheld = Fields{}, withheldFields{}
 	c.InFields.more = !eachPair([]byte(c.R.URL.RawQuery), c.field(&c.inQuery))
 	contentType := c.R.Header.Get("Content-Type")
 	switch text := c.Text(); Media(contentType) {
@@ -92,7 +95,7 @@ func (f *Fields) FormWhole() bool { return !f.formMore }
 func (c *Incoming) fieldOfForm(name string, value []byte, start, end int) {
 	if with, ok := handover.WithholdField(name, value); ok {
 		edit := prompt.Edit{At: jsonscan.Span{Start: start, End: end}, With: []byte(c.inForm.write(string(with)))}
-		c.inForm.withheld, c.inForm.posing = append(c.inForm.withheld, edit), name
+		c.withheld.edits, c.withheld.last = append(c.withheld.edits, edit), name
 		return
 	}
 	c.field(&c.inForm)(name, value, start, end)

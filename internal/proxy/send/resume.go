@@ -2,8 +2,8 @@ package send
 
 import "net/http"
 
-// resumable names a conversation to llama-server (0.7.0, server-stream.cpp): it goes on with the answer when its client
-// has left, for GET /v1/stream, and ends the answer under way that has the same name, whoever asked for it.
+// resumable names a conversation to llama-server (0.7.0, server-stream.cpp). The engine then goes on with the answer
+// when its client has left, for GET /v1/stream. It ends an answer under way that has the same name, of any client.
 const resumable = "X-Conversation-Id"
 
 // StreamPath is where a client comes back for such an answer, and ends it (DELETE); conv_id in the query names it.

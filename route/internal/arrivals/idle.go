@@ -234,7 +234,9 @@ func (r *Idles) expected(now, own uint32, ticks float64, s *Returns) float64 {
 	if len(spans) == 0 {
 		return sum
 	}
-	age := ages // of a span in so many ticks; no later span has been idle for longer
+	// The age that a span will have after these ticks. Each span has been idle for less than those before it, so the
+	// search goes on from theirs.
+	age := ages
 	if now == r.at {
 		age = ageOf(uint32(min(spans[0].idled+ticks, math.MaxUint32)))
 	}

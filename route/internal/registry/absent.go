@@ -19,6 +19,7 @@ type served struct {
 	path  string
 	has   map[int]struct{} // those that have answered under it
 	lacks map[int]time.Time
+	until time.Time // none lacks it from then on
 }
 
 // served is the entry of a path, nil if there is none.
@@ -36,7 +37,7 @@ func (t *Table) served(path string) *served {
 
 // addPath makes an entry for a path.
 func (t *Table) addPath(path string) *served {
-	t.paths = append(t.paths, served{strings.Clone(path), map[int]struct{}{}, map[int]time.Time{}})
+	t.paths = append(t.paths, served{path: strings.Clone(path), has: map[int]struct{}{}, lacks: map[int]time.Time{}})
 	return &t.paths[len(t.paths)-1]
 }
 
@@ -53,7 +54,10 @@ func (t *Table) Absent(now time.Time, e Endpoint, path string) {
 	if _, ok := p.has[e.r.slot]; ok {
 		most = passing
 	}
-	p.lacks[e.r.slot] = now.Add(most)
+	until := now.Add(most)
+	if p.lacks[e.r.slot] = until; until.After(p.until) {
+		p.until = until
+	}
 }
 
 // Present notes that an endpoint has answered under a path, if there is room.
@@ -86,23 +90,24 @@ func (r Reader) Answered(e Endpoint, path string) bool {
 
 // Absences are the endpoints that lack one path. The zero value is for a path that all are believed to have.
 type Absences struct {
-	until map[int]time.Time
+	lacks map[int]time.Time
 	had   map[int]struct{}
+	until time.Time
 }
 
 // Absences finds them.
 func (r Reader) Absences(path string) Absences {
 	if p := r.t.served(path); p != nil {
-		return Absences{p.lacks, p.has}
+		return Absences{p.lacks, p.has, p.until}
 	}
 	return Absences{}
 }
 
 // Any reports whether there may be some.
-func (a Absences) Any() bool { return len(a.until) > 0 }
+func (a Absences) Any(now time.Time) bool { return len(a.lacks) > 0 && now.Before(a.until) }
 
 // Has reports whether the endpoint is believed to lack the path.
-func (a Absences) Has(now time.Time, e Endpoint) bool { return now.Before(a.until[e.r.slot]) }
+func (a Absences) Has(now time.Time, e Endpoint) bool { return now.Before(a.lacks[e.r.slot]) }
 
 // Had reports whether the endpoint has answered under the path, so that it lacks it for a moment at most.
 func (a Absences) Had(e Endpoint) bool {

@@ -395,7 +395,7 @@ func TestAbsences(t *testing.T) {
 	}
 	lacks := func(at time.Time, e Endpoint, path string) bool {
 		a := table.Reader().Absences(path)
-		return a.Any() && a.Has(at, e)
+		return a.Any(at) && a.Has(at, e)
 	}
 	for name, ends := range map[string]func(){
 		"it was restarted":   func() { table.Restarted(es[0]) },
@@ -404,11 +404,11 @@ func TestAbsences(t *testing.T) {
 	} {
 		table.Absent(now, es[0], "/p")
 		if !lacks(now.Add(bound.Unproved-1), es[0], "/p") || lacks(now, es[1], "/p") || lacks(now, es[0], "/q") ||
-			table.Reader().Absences("").Any() {
+			table.Reader().Absences("").Any(now) {
 			t.Errorf("%s: before, the wrong endpoints lack the wrong paths", name)
 		}
 		ends()
-		if lacks(now, es[0], "/p") {
+		if lacks(now, es[0], "/p") || table.Reader().Absences("/p").Any(now) {
 			t.Errorf("%s: it still lacks the path", name)
 		}
 	}
