@@ -123,30 +123,21 @@ func readModels(a Answer, r *fleet.Report) error {
 	if list.Data == nil {
 		return fmt.Errorf("engine: GET %s: no list of models", a.Path)
 	}
-	models := make([]fleet.Model, 0, len(list.Data))
+	models := newModelSet()
 	for _, m := range list.Data {
 		context := tokens(m.Context)
 		if context == 0 {
 			context = tokens(m.Meta.Context)
 		}
-		models = addModel(models, fleet.Model{ID: m.ID, Parent: m.Parent, ContextTokens: context})
+		models.add(fleet.Model{ID: m.ID, Parent: m.Parent, ContextTokens: context})
 		for _, alias := range m.Aliases {
-			models = addModel(models, fleet.Model{ID: alias, Parent: m.Parent, ContextTokens: context})
+			models.add(fleet.Model{ID: alias, Parent: m.Parent, ContextTokens: context})
 		}
 	}
-	if err := named(a, len(list.Data), models); err != nil {
+	if err := models.named(a, len(list.Data)); err != nil {
 		return err
 	}
-	r.Models = models
-	return nil
-}
-
-// named refuses a list of which no entry has a name that can be read: taken for an empty one, it would end the engine's
-// models, and with them its traffic.
-func named(a Answer, entries int, models []fleet.Model) error {
-	if entries > 0 && len(models) == 0 {
-		return fmt.Errorf("engine: GET %s: a list of models without names", a.Path)
-	}
+	r.Models, r.MoreModels = models.all, models.more
 	return nil
 }
 
@@ -165,22 +156,22 @@ func readResident(a Answer, r *fleet.Report) error {
 	if err := decode(a, &list); err != nil {
 		return err
 	}
-	told, resident := list.Running != nil, []fleet.Model{}
+	told, resident := list.Running != nil, newModelSet()
 	for _, m := range list.Data {
 		told = told || m.Status.Value != ""
 		for _, name := range append([]string{m.ID}, m.Aliases...) {
 			if m.Status.Value == "loaded" {
-				resident = addModel(resident, fleet.Model{ID: name})
+				resident.add(fleet.Model{ID: name})
 			}
 		}
 	}
 	for _, m := range list.Running {
 		if m.State == "ready" {
-			resident = addModel(resident, fleet.Model{ID: m.Model})
+			resident.add(fleet.Model{ID: m.Model})
 		}
 	}
 	if told {
-		inMemory(resident, r)
+		inMemory(resident.all, r)
 	}
 	return nil
 }
@@ -199,20 +190,41 @@ func inMemory(models []fleet.Model, r *fleet.Report) {
 	mergeLoad(r, l)
 }
 
-// addModel appends a model unless it is present, has no name, or there are too many.
-func addModel(models []fleet.Model, m fleet.Model) []fleet.Model {
-	if m.ID == "" || len(m.ID) > maxNameBytes || len(m.Parent) > maxNameBytes || len(models) >= maxModels {
-		return models
+// modelSet collects the models of an engine's list.
+type modelSet struct {
+	all  []fleet.Model       // never nil: an engine without models says so
+	has  map[string]struct{} // names in all
+	more int                 // entries for which there was no room
+}
+
+func newModelSet() *modelSet { return &modelSet{all: []fleet.Model{}, has: map[string]struct{}{}} }
+
+// add takes in a model, unless it is present, has no name that can be read, or there are too many.
+func (s *modelSet) add(m fleet.Model) {
+	if m.ID == "" || len(m.ID) > maxNameBytes || len(m.Parent) > maxNameBytes {
+		return
+	}
+	if _, present := s.has[m.ID]; present {
+		return
+	}
+	if len(s.all) >= maxModels {
+		s.more++
+		return
 	}
 	if m.Parent == m.ID {
 		m.Parent = ""
 	}
-	for _, have := range models {
-		if have.ID == m.ID {
-			return models
-		}
+	s.has[m.ID] = struct{}{}
+	s.all = append(s.all, m)
+}
+
+// named refuses a list of which no entry has a name that can be read: taken for an empty one, it would end the engine's
+// models, and with them its traffic.
+func (s *modelSet) named(a Answer, entries int) error {
+	if entries > 0 && len(s.all) == 0 {
+		return fmt.Errorf("engine: GET %s: a list of models without names", a.Path)
 	}
-	return append(models, m)
+	return nil
 }
 
 // tokens is a token count from a JSON number, 0 for an impossible value.

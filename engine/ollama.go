@@ -48,7 +48,7 @@ func readPS(a Answer, r *fleet.Report) error {
 	if err != nil {
 		return err
 	}
-	inMemory(models, r)
+	inMemory(models.all, r)
 	return nil
 }
 
@@ -57,13 +57,13 @@ func readPS(a Answer, r *fleet.Report) error {
 func readTags(a Answer, r *fleet.Report) error {
 	models, err := namedModels(a)
 	if err == nil {
-		r.Models = models
+		r.Models, r.MoreModels = models.all, models.more
 	}
 	return err
 }
 
 // namedModels reads a list of models. A name without a tag means ":latest", so such a model has both names.
-func namedModels(a Answer) ([]fleet.Model, error) {
+func namedModels(a Answer) (*modelSet, error) {
 	var tags struct {
 		Models []struct {
 			Name string `json:"name"`
@@ -75,12 +75,12 @@ func namedModels(a Answer) ([]fleet.Model, error) {
 	if tags.Models == nil {
 		return nil, fmt.Errorf("engine: GET %s: no list of models", a.Path)
 	}
-	models := make([]fleet.Model, 0, len(tags.Models))
+	models := newModelSet()
 	for _, m := range tags.Models {
-		models = addModel(models, fleet.Model{ID: m.Name})
+		models.add(fleet.Model{ID: m.Name})
 		if short, ok := strings.CutSuffix(m.Name, ":latest"); ok {
-			models = addModel(models, fleet.Model{ID: short})
+			models.add(fleet.Model{ID: short})
 		}
 	}
-	return models, named(a, len(tags.Models), models)
+	return models, models.named(a, len(tags.Models))
 }

@@ -128,6 +128,7 @@ type Report struct {
 	Kind        Kind
 	Version     string  // as reported; "" unknown
 	Models      []Model // nil: not asked or not answered this time
+	MoreModels  int     // that it lists beyond Models, which has a bound
 	Guarded     bool    // it lists its models only to those who have its key, which who asked has not
 	Load        *LoadReport
 	CacheTokens int64 // capacity of the KV cache in tokens; 0 unknown

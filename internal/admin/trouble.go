@@ -160,6 +160,10 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 		add(warn, e.Name, "Load a model there, or name its models in the configuration (models at the endpoint).",
 			"It lists no models: requests that name one do not go there, and get 404 where no other engine has it.")
 	}
+	if e.MoreModels > 0 {
+		add(warn, e.Name, "Name those that are wanted (models at the endpoint).",
+			"It lists more models than are read: requests for %d of them get 404.", e.MoreModels)
+	}
 	switch {
 	case e.Draining && e.Load.Requests == 0:
 		add(note, e.Name, "Stop or update it now, or press Undrain to bring it back.", "Drained: nothing runs there.")

@@ -60,6 +60,12 @@ func TestTroubles(t *testing.T) {
 			[]string{"warn It lists its models only to those who", "warn It lists its models only to those who"},
 		},
 		{
+			"more models than are read",
+			[]endpointView{up("a", func(e *endpointView) { e.MoreModels = 904 })},
+			quiet, nil, "",
+			[]string{"warn It lists more models than are read: requests for 904 of"},
+		},
+		{
 			"an engine of an unknown kind that answers",
 			[]endpointView{up("a", func(e *endpointView) {
 				e.Kind, e.Models, e.Served = "other", nil, &heardOf{Requests: 2, Failed: 1}

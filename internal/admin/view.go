@@ -27,6 +27,7 @@ type endpointView struct {
 	// asleep: it waits to be woken; dozing: the next request wakes it
 	Sleep        string   `json:"sleep,omitempty"`
 	Guarded      bool     `json:"guarded,omitempty"`       // it lists its models only to those who have its key
+	MoreModels   int      `json:"more_models,omitempty"`   // that it lists beyond those that are read
 	UntilSeconds *float64 `json:"until_seconds,omitempty"` // from now, while ejected or busy
 	Draining     bool     `json:"draining"`
 	Gone         bool     `json:"gone"`
@@ -157,6 +158,9 @@ func viewEndpoint(now time.Time, s *route.EndpointStatus, heard *heardOf) endpoi
 		Served: heard, PrefillPerSec: s.PrefillPerSec, AssumedCache: s.CacheTokens,
 		CacheFilled: math.Round(1000*s.CacheFilled) / 1000, CacheLosses: s.CacheLosses, WorkingSet: s.WorkingSet,
 		WorkingRoom: s.WorkingRoom, TransferMs: s.TransferMs, TransferPerSec: s.TransferPerSec,
+	}
+	if len(s.Endpoint.Models) == 0 {
+		v.MoreModels = s.Report.MoreModels
 	}
 	for i := range s.Models {
 		v.Models = append(v.Models, s.Models[i].ID)

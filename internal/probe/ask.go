@@ -39,6 +39,10 @@ func (t *target) ask(ctx context.Context, asks []engine.Ask, got *[]engine.Answe
 		switch {
 		case errors.Is(err, errRefused):
 			t.failed(ctx, err, false)
+		case errors.Is(err, errLong) && !t.long:
+			t.long = true
+			t.log.Warn("engine answers with more than is read: the router does not know what it says there",
+				"question", ask.Name, "error", err)
 		case err != nil:
 			t.log.Debug("no answer", "question", ask.Name, "error", err)
 		case engine.Missing(a.Status), a.Status == http.StatusUnauthorized, a.Status == http.StatusForbidden:
@@ -112,7 +116,7 @@ func (t *target) get(ctx context.Context, path string) (status int, body []byte,
 		return 0, nil, t.reason(err, path)
 	}
 	if len(body) > engine.MaxAnswerBytes {
-		return 0, nil, fmt.Errorf("GET %s: the answer is longer than %d bytes", path, engine.MaxAnswerBytes)
+		return 0, nil, fmt.Errorf("GET %s: %w than %d bytes", path, errLong, engine.MaxAnswerBytes)
 	}
 	t.heard = asked
 	return resp.StatusCode, body, nil

@@ -296,6 +296,46 @@ func TestModelsBehindAKey(t *testing.T) {
 	}
 }
 
+// TestTooMuchToRead: models for which there is no room, and answers that are too long, are told in the log once.
+func TestTooMuchToRead(t *testing.T) {
+	many := &strings.Builder{}
+	for i := range 5000 {
+		fmt.Fprintf(many, `,{"id":"model-%d"}`, i)
+	}
+	for _, test := range []struct {
+		name, list string
+		models     []string // declared
+		want       string
+	}{
+		{"few", `{"data":[{"id":"m"}]}`, nil, ""},
+		{"many", `{"data":[{"id":"m"}` + many.String() + `]}`, nil, "read=4096 left_out=905"},
+		{"many, and those that are wanted named", `{"data":[{"id":"m"}` + many.String() + `]}`, []string{"m"}, ""},
+		{"long", `{"data":[{"id":"m"}` + strings.Repeat(" ", engine.MaxAnswerBytes) + `]}`, nil, "longer than"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake(vllmPages())
+			f.pages["/v1/models"] = test.list
+			var lines strings.Builder
+			_, rec, stop := startLogged(slog.New(slog.NewTextHandler(&lines, nil)), f,
+				Config{ModelsInterval: time.Second},
+				fleet.Endpoint{Name: "a", URL: "http://a", Kind: fleet.KindVLLM, Models: test.models})
+			time.Sleep(time.Minute)
+			stop()
+			if r, ok := rec.last("a"); !ok || !r.Healthy {
+				t.Errorf("%s: %+v", test.name, r)
+			}
+			want := 0
+			if test.want != "" {
+				want = 1
+			}
+			said := lines.String()
+			if strings.Count(said, " more ") != want || !strings.Contains(said, test.want) {
+				t.Errorf("%s: the log is\n%s", test.name, said)
+			}
+		})
+	}
+}
+
 // TestAnotherServiceAtTheAddress: an engine of any kind, its kind stated or found out, is down while its address
 // answers 404 to what the engine answered before, as a gateway does without the engine behind it, and another service
 // that took its port; and up again when it is back.

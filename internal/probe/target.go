@@ -51,6 +51,8 @@ type target struct {
 	sleep   fleet.Sleep // as it last reported; not every round asks
 	counted bool        // its undeclared ranks have been logged
 	guarded bool        // it refused to list its models to the router
+	crowded bool        // it lists more models than are read
+	long    bool        // it gave an answer that was too long, which has been logged
 	dozes   bool        // it has been seen Dozing
 	rests   string      // why, if it is asleep
 	paths   map[string]int
@@ -73,6 +75,9 @@ const (
 
 // errRefused means that the connection was refused: the process is gone or ending.
 var errRefused = errors.New("connection refused")
+
+// errLong means that an answer is too long to be read.
+var errLong = errors.New("the answer is longer")
 
 // unansweredError means that no answer came in time: the engine hangs, is not reached, or does something else first.
 type unansweredError struct {
@@ -388,6 +393,7 @@ func (t *target) report(got []engine.Answer) {
 	}
 	t.noteSleep(whole)
 	t.noteParts(whole)
+	t.noteModels(whole)
 	for _, e := range t.current() {
 		r := whole
 		if e.Part.Kind != fleet.WholeEngine {
@@ -441,6 +447,21 @@ func (t *target) noteKey(ask string, status int) {
 		what = "engine refuses the key that the router has for it, so the router knows neither its models nor its load"
 	}
 	t.log.Warn(what, "status", status, "do", "api_key, api_key_env or api_key_file at the endpoint")
+}
+
+// noteModels logs once that the engine lists more models than are read.
+func (t *target) noteModels(whole fleet.Report) {
+	named := !slices.ContainsFunc(t.current(), func(e fleet.Endpoint) bool { return len(e.Models) == 0 })
+	if whole.Models == nil || named {
+		return
+	}
+	if more := whole.MoreModels > 0; more != t.crowded {
+		if t.crowded = more; more {
+			t.log.Warn("engine lists more models than the router reads: requests for the rest get 404",
+				"read", len(whole.Models), "left_out", whole.MoreModels,
+				"do", "models at the endpoint, with those that are wanted")
+		}
+	}
 }
 
 // noteParts logs once that the engine has more ranks than are endpoints.

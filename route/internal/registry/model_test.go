@@ -330,7 +330,7 @@ func TestReportsAddUp(t *testing.T) {
 	e := table.Allocate(fleet.Endpoint{Name: "e"})
 	table.Enter(e, fleet.Endpoint{Name: "e"}, "s")
 	full := fleet.Report{
-		Healthy: true, Kind: fleet.KindVLLM, Version: "1", Models: []fleet.Model{{ID: "m"}},
+		Healthy: true, Kind: fleet.KindVLLM, Version: "1", Models: []fleet.Model{{ID: "m"}}, MoreModels: 7,
 		Load:        &fleet.LoadReport{Running: 3},
 		CacheTokens: 100, BlockTokens: 16, Slots: 4, Ranks: 2, FirstRank: 2, BootstrapPort: 9,
 		ReportsCached: true, Handover: "h",
@@ -343,7 +343,8 @@ func TestReportsAddUp(t *testing.T) {
 	}
 	if e.Kind() != fleet.KindVLLM || e.CacheTokens() != 100 || e.BlockTokens() != 16 || e.Places() != 4 ||
 		e.Handover() != "h" || !got.ReportsCached ||
-		e.Peer() != (fleet.Peer{BootstrapPort: 9, Ranks: 2, FirstRank: 2, Version: "1"}) || len(got.Models) != 1 {
+		e.Peer() != (fleet.Peer{BootstrapPort: 9, Ranks: 2, FirstRank: 2, Version: "1"}) ||
+		len(got.Models) != 1 || got.MoreModels != 7 {
 		t.Errorf("a report that says nothing has changed %+v", got)
 	}
 	if !e.HasLoad(now.Add(9*time.Second), 10*time.Second) || e.HasLoad(now.Add(10*time.Second), 10*time.Second) ||

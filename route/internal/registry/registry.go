@@ -224,6 +224,9 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 		o.Models = n.Models
 		e.noteBase()
 	}
+	if n.Models != nil {
+		o.MoreModels = n.MoreModels
+	}
 	if n.Load != nil {
 		o.Load, e.r.loadAt = n.Load, now
 		t.loads = t.loads || n.Load.Loaded != nil
