@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/paths"
@@ -80,6 +82,9 @@ func (c *call) upgradeAt(plan *route.Plan) (next *route.Plan) {
 		ErrorLog:  slog.NewLogLogger(c.p.log.Handler(), slog.LevelWarn),
 		Rewrite:   a.rewrite,
 		ModifyResponse: func(res *http.Response) error {
+			if res.StatusCode == http.StatusSwitchingProtocols && !agreed(res.Header, c.R.Header) {
+				return errOtherProtocol
+			}
 			c.served.Status, a.status = res.StatusCode, res.StatusCode
 			a.judge(res)
 			lacks := unknown(res)
@@ -101,7 +106,7 @@ func (c *call) upgradeAt(plan *route.Plan) (next *route.Plan) {
 			}
 			c.sent.Store(true)
 			for k := range res.Header {
-				if k == "X-Request-Id" || strings.HasPrefix(k, "X-Warmpath-") { // as of any answer, see head
+				if !send.Told(k) {
 					delete(res.Header, k)
 				}
 			}
@@ -124,6 +129,16 @@ func (c *call) upgradeAt(plan *route.Plan) (next *route.Plan) {
 	}
 	proxy.ServeHTTP(c.client.Writer(), c.R.WithContext(a.watch))
 	return next
+}
+
+// errOtherProtocol is a 101 that ReverseProxy would not pass on either, but too late to ask another engine.
+var errOtherProtocol = errors.New("the endpoint switches to another protocol than was asked for")
+
+// agreed reports whether an endpoint that switches protocols names the one that it was asked for (RFC 9110, section
+// 7.8).
+func agreed(answer, request http.Header) bool {
+	return httpguts.HeaderValuesContainsToken(answer["Connection"], "Upgrade") &&
+		strings.EqualFold(answer.Get("Upgrade"), request.Get("Upgrade"))
 }
 
 // unknown reports whether an engine has no WebSocket at the path: it answers as to any unknown request, or, as uvicorn

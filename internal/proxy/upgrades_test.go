@@ -104,6 +104,13 @@ func TestUpgradesAreTriedElsewhere(t *testing.T) {
 		_, _ = rw.ReadByte()
 	}
 	silent := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	switches := func(header string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, _ := http.NewResponseController(w).Hijack()
+			defer conn.Close()
+			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\n"+header+"\r\n")
+		}
+	}
 	for _, tt := range []struct {
 		name   string
 		first  http.HandlerFunc
@@ -117,6 +124,15 @@ func TestUpgradesAreTriedElsewhere(t *testing.T) {
 		{"failing", answers(500, "{}"), grants, "\r\n", 101, fleet.EngineError},
 		{"closing", cuts(), grants, "\r\n", 101, fleet.EngineError},
 		{"silent", silent, grants, "\r\n", 101, fleet.TimedOut},
+		{
+			"switching to something else", switches("Connection: Upgrade\r\nUpgrade: h2c\r\n"), grants, "\r\n", 101,
+			fleet.EngineError,
+		},
+		{"switching to nothing", switches(""), grants, "\r\n", 101, fleet.EngineError},
+		{
+			"both switching to nothing", switches("Upgrade: websocket\r\n"), switches(""), "\r\n", 502,
+			fleet.EngineError,
+		},
 		{"without it", answers(404, "{}"), grants, "\r\n", 101, fleet.ClientError},
 		{"without it, as uvicorn says that", answers(403, ""), grants, "\r\n", 101, fleet.ClientError},
 		{"both without it", answers(404, "{}"), answers(404, "{}"), "\r\n", 426, fleet.ClientError},
