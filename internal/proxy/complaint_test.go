@@ -440,7 +440,7 @@ func TestPathServedBeforeByOne(t *testing.T) {
 // no client while another engine is there, and counts against that one; of an upload, which comes as slowly as its
 // client sends it, it is the client's, and 425 also of early data.
 func TestServerNotReady(t *testing.T) {
-	for _, status := range []int{408, 421, 425} {
+	for _, status := range []int{407, 408, 421, 425} {
 		r := newRig(t, proxy.Config{Retries: 2}, answers(status, ""), answers(200, chatAnswer))
 		for _, body := range []string{chatBody, plainStream} {
 			if res, got := r.post("/v1/chat/completions", body); res.StatusCode != 200 {
