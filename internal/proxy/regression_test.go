@@ -431,6 +431,35 @@ func TestHeadersOfOneHop(t *testing.T) {
 	}
 }
 
+// TestOrdersToProxies: what an engine orders the proxy to do that gets its answer is not passed on to the one before
+// the router, neither with answers nor where an upgrade is refused.
+func TestOrdersToProxies(t *testing.T) {
+	orders := []string{
+		"X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Sendfile", "X-Lighttpd-Send-File", "Alt-Svc",
+		"X-Envoy-Immediate-Health-Check-Fail",
+	}
+	says := []string{"X-Accel-Buffering", "yes", "X-Envoy-Upstream-Service-Time", "5"}
+	for _, name := range orders {
+		says = append(says, name, "/etc/passwd")
+	}
+	r := newRig(t, proxy.Config{}, answers(400, chatAnswer, says...))
+	for _, header := range [][]string{nil, {"Connection", "Upgrade", "Upgrade", "websocket"}} {
+		method, path := "POST", "/v1/chat/completions"
+		if header != nil {
+			method, path = "GET", "/v1/realtime"
+		}
+		res, _ := r.do(method, path, chatBody, header...)
+		for _, name := range orders {
+			if got := res.Header.Get(name); res.StatusCode != 400 || got != "" {
+				t.Errorf("%s %s: %d with %s: %q", method, path, res.StatusCode, name, got)
+			}
+		}
+		if res.Header.Get("X-Accel-Buffering") != "yes" || res.Header.Get("X-Envoy-Upstream-Service-Time") != "5" {
+			t.Errorf("%s %s: %v", method, path, res.Header)
+		}
+	}
+}
+
 // TestStalledUploadIsLetGo: where the handler ended while the client was still read from, net/http took the deadline
 // off and waited for the rest of the body, which a client that has its answer may never send.
 func TestStalledUploadIsLetGo(t *testing.T) {

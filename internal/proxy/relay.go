@@ -627,8 +627,7 @@ func (a *attempt) head(from http.Header) {
 		if len(named) > 0 && send.NamedByConnection(named, k) {
 			continue
 		}
-		// what a router behind this one chose is not ours to tell
-		if !send.HopByHop(k) && k != "X-Request-Id" && !strings.HasPrefix(k, "X-Warmpath-") {
+		if !send.HopByHop(k) && send.Told(k) {
 			h[k] = v
 		}
 	}
