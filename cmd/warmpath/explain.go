@@ -134,35 +134,52 @@ func runExplain(ctx context.Context, e env, o explainOptions, request string) er
 	if request == "" && o.last == 0 {
 		o.last = 1
 	}
+	var held heldTurns
+	var running runningLegs
+	var err error
+	if request != "" { // in the order in which it goes through these, so that it is missed in none
+		if held, err = askHeld(ctx, o, request); err != nil {
+			return err
+		}
+		if running, err = askRunning(ctx, o, request); err != nil {
+			return err
+		}
+	}
 	a, err := askWhy(ctx, o, request)
 	if err != nil {
 		return err
 	}
-	if len(a.Decisions) == 0 && request != "" {
-		if now, err := askHeld(ctx, o, request); err != nil {
-			return err
-		} else if len(now.Held) > 0 {
-			return showHeld(e, o, now)
-		}
-		if now, err := askRunning(ctx, o, request); err != nil {
-			return err
-		} else if len(now.Running) > 0 {
-			return showLines(e, o, now.Running, "Why it went there is told once it has ended.")
-		}
-	}
-	if len(a.Decisions) == 0 {
+	if len(a.Decisions) == 0 && len(held.Held) == 0 && len(running.Running) == 0 {
 		return nothingFound(&a, o, request)
 	}
-	if o.json {
-		return encodeLines(e, a.Decisions)
+	if err := showDecisions(e, o, a.Decisions); err != nil {
+		return err
 	}
-	for i := range a.Decisions {
+	if len(a.Decisions) > 0 && !o.json && len(held.Held)+len(running.Running) > 0 {
+		fmt.Fprintln(e.stdout) // earlier attempts and legs are above, and now it is here
+	}
+	if len(running.Running) > 0 {
+		return showLines(e, o, running.Running, "Why it went there is told once it has ended.")
+	}
+	if len(held.Held) > 0 {
+		return showHeld(e, o, held)
+	}
+	return nil
+}
+
+func showDecisions(e env, o explainOptions, decisions []explain.Decision) error {
+	if o.json {
+		return encodeLines(e, decisions)
+	}
+	for i := range decisions {
 		if i > 0 {
 			fmt.Fprintln(e.stdout)
 		}
-		a.Decisions[i].Show(e.stdout)
+		decisions[i].Show(e.stdout)
 	}
-	fmt.Fprint(e.stdout, explain.Legend(a.Decisions))
+	if len(decisions) > 0 {
+		fmt.Fprint(e.stdout, explain.Legend(decisions))
+	}
 	return nil
 }
 

@@ -190,17 +190,26 @@ func TestExplainSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestExplainRunning: of a request that runs explain says where it is, at once.
+// TestExplainRunning: of a request that runs explain says where it is, at once, and what became of its attempts before.
 func TestExplainRunning(t *testing.T) {
-	r := newRigOf(t, 1, slog.DiscardHandler, func(int, *config.Config) enginetest.Options {
+	r := newRigOf(t, 2, slog.DiscardHandler, func(int, *config.Config) enginetest.Options {
 		return enginetest.Options{Models: []string{"m"}, Speed: 0.05}
 	}, func(*config.Config, int, *enginetest.Server) {})
+	r.ask(t, "first", "s", 10)
+	home := 0
+	if _, out, _ := r.explain(t, "first"); strings.Contains(out, "first -> e1 ") {
+		home = 1
+	}
+	if err := r.engines[home].SetFault(enginetest.Fault{Kind: enginetest.Fault500}); err != nil {
+		t.Fatal(err)
+	}
 	const body = `{"model":"m","stream":true,"max_tokens":5000,"messages":[{"role":"user","content":"x"}]}`
 	req, err := http.NewRequest(http.MethodPost, r.url+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("X-Request-Id", "long")
+	req.Header.Set("X-Session-Id", "s")
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
 	if err != nil {
@@ -210,10 +219,14 @@ func TestExplainRunning(t *testing.T) {
 	if _, err := io.ReadFull(res.Body, make([]byte, 10)); err != nil {
 		t.Fatal(err)
 	}
-	const want = "long is still running: placed at e0 "
-	if code, out, log := r.explain(t, "long"); code != 0 || !strings.Contains(out, want) ||
-		!strings.Contains(out, "it is being answered there") {
+	want := fmt.Sprintf("long is still running: placed at e%d ", 1-home)
+	code, out, log := r.explain(t, "long")
+	if code != 0 || !strings.Contains(out, want) || !strings.Contains(out, "it is being answered there") {
 		t.Errorf("exit code %d, %q, %q", code, out, log)
+	}
+	failed := strings.Index(out, fmt.Sprintf("long -> e%d ", home))
+	if failed < 0 || failed > strings.Index(out, want) {
+		t.Errorf("the attempt that failed is not told before: %q", out)
 	}
 	if code, out, _ := r.explain(t, "long", "--json"); code != 0 || !strings.Contains(out, `"state":"answering"`) {
 		t.Errorf("as JSON: exit code %d, %q", code, out)
