@@ -137,7 +137,7 @@ func (r *Router) commit(
 	made.PromptTokens, made.CachedTokens = v.PromptTokens, c.CachedTokens
 	made.Leg, made.Why, made.Weighed, made.CacheGate = v.Leg, chose.why, chose.weighed, v.CacheGate
 	made.TellSession, made.Precedence, made.Passed = ep.KeepsSessions(), ep.Precedence(), chose.passed
-	made.Answered = r.endpoints.Answered(ep, q.req.Path)
+	made.Answered, made.Lost = r.endpoints.Answered(ep, q.req.Path)
 	if v.Leg == fleet.LegPrefill {
 		made.Handover = ep.Handover()
 	}

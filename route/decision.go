@@ -23,6 +23,7 @@ type Decision struct {
 	// 100,000; false without an id
 	NewID       bool
 	Answered    bool             // the endpoint has answered under Request.Path since its process started
+	Lost        bool             // with Answered: when it was asked last it lacked that path
 	TellSession bool             // the endpoint is to be told Session, see fleet.Report.Sessions
 	Precedence  fleet.Precedence // how the endpoint reads priorities
 	Reason      pick.Reason

@@ -385,6 +385,12 @@ func TestPathServedBefore(t *testing.T) {
 					t.Fatalf("client got %d %q; asked %v", res.StatusCode, body, asked)
 				}
 			}
+			logged := func(r *rig, want int) {
+				t.Helper()
+				if got := strings.Count(r.log.String(), "lacks a path under which it has answered"); got != want {
+					t.Errorf("logged %d times, want %d", got, want)
+				}
+			}
 			ask(1, 0)
 			lost = true
 			ask(2, 1)
@@ -392,16 +398,18 @@ func TestPathServedBefore(t *testing.T) {
 			lost = false
 			time.Sleep(5 * time.Second)
 			ask(3, 2)
+			logged(r, 1)
 
 			alone := newRig(t, proxy.Config{Retries: 2}, gateway)
 			alone.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM}})
-			for _, want := range []int{200, 502, 502, 200} {
+			for _, want := range []int{200, 502, 502, 200, 502, 502} {
 				lost = want != 200
 				res, body := alone.post("/v1/chat/completions", chatBody)
 				if res.StatusCode != want || lost != strings.Contains(body, "endpoint_gone") {
 					t.Fatalf("alone: client got %d %q, want %d", res.StatusCode, body, want)
 				}
 			}
+			logged(alone, 2) // once for each time that it was lost
 		}))
 	}
 }

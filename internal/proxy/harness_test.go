@@ -43,6 +43,8 @@ type rig struct {
 	client *http.Client
 	idle   time.Duration
 
+	log strings.Builder // written by its handler, one line at a time
+
 	mu     sync.Mutex
 	served []live.Served
 	ended  []route.Ended
@@ -139,7 +141,7 @@ func newRouter(
 	}
 	r.proxy = proxy.New(proxy.Options{
 		Config: cfg, Fleet: r.fleet, Transport: transport, Parser: parser,
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Log: slog.New(slog.NewTextHandler(&r.log, nil)),
 	})
 	return r
 }

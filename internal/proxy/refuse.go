@@ -141,8 +141,11 @@ func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 	a.fin.Absent, c.Request.Lacked = true, true
 	if a.d.Answered {
 		c.away = true
-		c.p.log.Warn("an endpoint lacks a path under which it has answered: perhaps a proxy there has lost its engine",
-			"endpoint", a.d.Endpoint.Name, "path", c.R.URL.Path, "status", res.StatusCode)
+		if !a.d.Lost { // once, until it answers there again
+			c.p.log.Warn(
+				"an endpoint lacks a path under which it has answered: perhaps a proxy there has lost its engine",
+				"endpoint", a.d.Endpoint.Name, "path", c.R.URL.Path, "status", res.StatusCode)
+		}
 	}
 	if next = a.another(); next != nil {
 		return next, nil

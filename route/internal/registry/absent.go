@@ -83,9 +83,13 @@ func (t *Table) Restarted(e Endpoint) {
 	}
 }
 
-// Answered reports whether an endpoint has answered under a path since its process started.
-func (r Reader) Answered(e Endpoint, path string) bool {
-	return r.Absences(path).Had(e)
+// Answered reports whether an endpoint has answered under a path since its process started, and whether it has lacked
+// the path since its latest answer.
+func (r Reader) Answered(e Endpoint, path string) (did, lost bool) {
+	a := r.Absences(path)
+	_, lost = a.lacks[e.r.slot]
+	did = a.Had(e)
+	return did, did && lost
 }
 
 // Absences are the endpoints that lack one path. The zero value is for a path that all are believed to have.

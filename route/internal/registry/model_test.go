@@ -415,16 +415,24 @@ func TestAbsences(t *testing.T) {
 	}
 	// one that has answered there is asked again soon, until another process is there
 	table.Present(es[0], "/p")
-	if lacks(now, es[0], "/p") || !table.Reader().Answered(es[0], "/p") || table.Reader().Answered(es[1], "/p") ||
-		table.Reader().Answered(es[0], "") {
+	answered := func(e Endpoint, path string, did, lost bool) bool {
+		isDid, isLost := table.Reader().Answered(e, path)
+		return isDid == did && isLost == lost
+	}
+	if lacks(now, es[0], "/p") || !answered(es[0], "/p", true, false) || !answered(es[1], "/p", false, false) ||
+		!answered(es[0], "", false, false) {
 		t.Error("it has answered under the path, and lacks it or is not known to")
 	}
 	table.Absent(now, es[0], "/p")
+	if !answered(es[0], "/p", true, true) {
+		t.Error("it is not known to have lost the path")
+	}
 	if !lacks(now.Add(passing-1), es[0], "/p") || lacks(now.Add(passing), es[0], "/p") {
 		t.Error("one that has answered under the path is asked again too soon or too late")
 	}
 	table.Restarted(es[0])
-	if table.Absent(now, es[0], "/p"); table.Reader().Answered(es[0], "/p") || !lacks(now.Add(passing), es[0], "/p") {
+	if table.Absent(now, es[0], "/p"); !answered(es[0], "/p", false, false) ||
+		!lacks(now.Add(passing), es[0], "/p") {
 		t.Error("a new process is believed to have the path")
 	}
 	for i := range 3 * bound.Few {
