@@ -35,8 +35,3 @@ func (r *Router) Idle() error {
 	}
 	return nil
 }
-
-// InTurn reports whether an endpoint is known to compute prompts one after another.
-func (r *Router) InTurn(name string) bool {
-	return r.speed.Reader().InOrder(r.endpoints.Named(name).Slot())
-}

@@ -21,44 +21,6 @@ func (firstOf) Hooks() pick.Hooks { return pick.Hooks{} }
 
 func (firstOf) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{Reason: "first"} }
 
-// TestPaceLeavesPromptsOut: prefill during an answer does not count towards its pace, and an answer with much of it
-// teaches nothing.
-func TestPaceLeavesPromptsOut(t *testing.T) {
-	for _, c := range []struct {
-		prompt time.Duration // computed during the answer, which takes a second besides
-		want   float64       // ms per token; 10, the default, where nothing is learnt
-	}{{0, 5}, {80 * time.Millisecond, 5}, {500 * time.Millisecond, 10}} {
-		r, now := freeRouter(1), time.Unix(1000, 0)
-		decide := func(tokens int) fleet.Lease {
-			plan, err := r.Decide(now, &fleet.Request{
-				Model: "m", PromptTokens: tokens, Stream: true, MintedID: "n" + strconv.Itoa(tokens),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return plan.Lease
-		}
-		first := decide(100)
-		now = now.Add(20 * time.Millisecond)
-		r.Observe(now, FirstByte{Lease: first})
-		now = now.Add(500 * time.Millisecond)
-		if c.prompt > 0 {
-			l := decide(1000)
-			now = now.Add(c.prompt)
-			r.Observe(now, FirstByte{Lease: l})
-			r.Observe(now, Finished{Lease: l, Outcome: fleet.ClientGone})
-		}
-		now = now.Add(500 * time.Millisecond)
-		r.Observe(now, Finished{
-			Lease: first, Outcome: fleet.OK, Usage: fleet.Usage{PromptTokens: 100, OutputTokens: 201},
-		})
-		got := r.speed.Reader().DecodePace(r.endpoints.Named("e0").Slot(), 0).AnswerMs
-		if math.Abs(got-c.want) > 0.01 {
-			t.Errorf("with prompts for %v: %.2f ms a token, want %.2f", c.prompt, got, c.want)
-		}
-	}
-}
-
 // freeRouter has this many endpoints without a role.
 func freeRouter(endpoints int) *Router {
 	r := New(Config{

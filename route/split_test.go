@@ -2,7 +2,6 @@ package route_test
 
 import (
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -179,57 +178,6 @@ func TestSplitBooks(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-}
-
-// TestTransferIsLearnt: the estimate approaches the real time of transfers from any initial assumption, and an outlier
-// moves it little.
-func TestTransferIsLearnt(t *testing.T) {
-	for _, real := range []struct{ fixed, perToken float64 }{{4, 0.005}, {60, 0.05}, {15, 0.02}} {
-		p := &player{t: &testing.T{}, now: time.Unix(1000, 0), leases: map[string]fleet.Lease{}}
-		r := route.New(route.Config{Policy: func() pick.Policy {
-			return firstLeast{}
-		}, Disaggregation: route.Disaggregation{When: fleet.WhenAlways}})
-		r.Observe(p.now, declared([]string{"s", "p,role=prefill,model=m", "d,role=decode,model=m"}))
-		once := func(i int, slower float64) {
-			tokens := 200 + (i*7919)%4000
-			plan, err := r.Decide(p.now, &fleet.Request{
-				ID: "r", Seed: 1, Model: "m", PromptTokens: tokens, Stream: true, Splits: true,
-				MintedID: "x" + strings.Repeat("y", i%50),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.Observe(p.now, route.FirstByte{Lease: plan.Prefill.Lease})
-			r.Observe(p.now, route.Transferring{Lease: plan.Lease})
-			p.now = p.now.Add(time.Duration((real.fixed + real.perToken*float64(tokens)) * slower * 1e6))
-			r.Observe(p.now, route.FirstByte{Lease: plan.Lease})
-			r.Observe(p.now, route.Finished{Lease: plan.Prefill.Lease})
-			r.Observe(p.now, route.Finished{Lease: plan.Lease})
-		}
-		for i := range 200 {
-			once(i, 1)
-		}
-		learnt := func(tokens float64) float64 {
-			for _, s := range r.Status(p.now) {
-				if s.Endpoint.Name == "d" {
-					return s.TransferMs + 1000*tokens/s.TransferPerSec
-				}
-			}
-			return 0
-		}
-		near := func(what string, share float64) {
-			for _, tokens := range []float64{500, 2000, 4000} {
-				want := real.fixed + real.perToken*tokens
-				if got := learnt(tokens); got < want*(1-share) || got > want*(1+share) {
-					t.Errorf("%+v: %s %.0f tokens are thought to take %.1f ms, they take %.1f",
-						real, what, tokens, got, want)
-				}
-			}
-		}
-		near("after 200 transfers", 0.2)
-		once(1, 100)
-		near("after one that took a hundred times as long", 0.35)
-	}
 }
 
 // BenchmarkDecide compares a whole and a split request over equally many endpoints, idle and with a thousand running
