@@ -99,7 +99,7 @@ func (c *call) upgradeAt(plan *route.Plan) (next *route.Plan) {
 			a.watch.FirstData()
 			if res.StatusCode == http.StatusSwitchingProtocols {
 				a.watch.Pause() // from now on the tunnel has its own limit
-				res.Body = newTunnel(res.Body, a, c.bounds.Load().Tunnel)
+				res.Body = newTunnel(res, a, c.bounds.Load().Tunnel)
 			} else {
 				a.watch.Wait(a.silence())
 				res.Body = &timedBody{attempt: a, from: res.Body}
@@ -212,23 +212,43 @@ func (b *timedBody) Close() error {
 }
 
 // tunnel is the engine's end of an upgraded connection. Its attempt ends when no byte has passed in either direction
-// for a time.
+// for a time. A WebSocket that the router itself ends, between two frames of the engine, tells its client so.
 type tunnel struct {
 	io.ReadCloser
-	idle time.Duration
+	idle  time.Duration
+	watch *timeouts.Watch
+	sent  *frames // by the engine; nil for another protocol, and at the end. Read has it
 
 	mu   sync.Mutex
 	over *time.Timer // guarded by mu; nil once it is closed
 }
 
-func newTunnel(from io.ReadCloser, a *attempt, idle time.Duration) *tunnel {
-	return &tunnel{ReadCloser: from, idle: idle, over: time.AfterFunc(idle, func() { a.watch.End(timeouts.ErrIdle) })}
+func newTunnel(res *http.Response, a *attempt, idle time.Duration) *tunnel {
+	t := &tunnel{
+		ReadCloser: res.Body, idle: idle, watch: a.watch,
+		over: time.AfterFunc(idle, func() { a.watch.End(timeouts.ErrIdle) }),
+	}
+	if strings.EqualFold(res.Header.Get("Upgrade"), "websocket") {
+		t.sent = &frames{}
+	}
+	return t
 }
 
 // Read implements io.Reader.
 func (t *tunnel) Read(p []byte) (int, error) {
 	n, err := t.ReadCloser.Read(p)
 	t.heard()
+	if t.sent == nil {
+		return n, err
+	}
+	t.sent.pass(p[:n])
+	if n > 0 {
+		return n, nil // what ended it is told by the next Read, once these are passed on
+	}
+	if err != nil && t.watch.Err() != nil && t.sent.ends() {
+		t.sent = nil
+		return copy(p, goingAway), nil
+	}
 	return n, err
 }
 

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"bufio"
 	"io"
 	"net/http"
 	"slices"
@@ -151,6 +152,72 @@ func TestUpgradesAreTriedElsewhere(t *testing.T) {
 			}
 			if !slices.Equal(r.retry, want) {
 				t.Errorf("retries %q, want %q", r.retry, want)
+			}
+		}))
+	}
+}
+
+// TestUpgradesEndInWords: a WebSocket that the router itself ends, at the end of a drain or after a long silence, gets
+// a close frame with 1001 where the engine's last frame is whole, and nothing else anywhere else.
+func TestUpgradesEndInWords(t *testing.T) {
+	const goingAway = "\x88\x02\x03\xe9"
+	long := strings.Repeat("x", 300)
+	huge := strings.Repeat("x", 70_000)
+	for _, tt := range []struct {
+		name, protocol string
+		pieces         []string // that the engine sends
+		ends           bool     // the engine ends it
+		silent         bool     // the router ends it for that
+		want           string   // beside the pieces
+	}{
+		{"nothing sent", "websocket", nil, false, false, goingAway},
+		{"a message", "WebSocket", []string{"\x81\x05hello"}, false, false, goingAway},
+		{"silence", "websocket", []string{"\x81\x05hello"}, false, true, goingAway},
+		{"one of no bytes, one by one", "websocket", []string{"\x89", "\x00"}, false, false, goingAway},
+		{"long", "websocket", []string{"\x82\x7e\x01\x2c" + long, "\x01\x01a"}, false, false, goingAway},
+		{"huge", "websocket", []string{"\x82\x7f\x00\x00\x00\x00\x00\x01\x11\x70", huge}, false, false, goingAway},
+		{"masked", "websocket", []string{"\x81\x83\x88\x02\x03\xe9abc"}, false, false, goingAway},
+		{"within a frame", "websocket", []string{"\x81\x05hell"}, false, false, ""},
+		{"within a head", "websocket", []string{"\x81\x7e\x01"}, false, false, ""},
+		{"after the engine's own", "websocket", []string{"\x88\x02\x03\xe8"}, false, false, ""},
+		{"another protocol", "echo", []string{"\x81\x05hello"}, false, false, ""},
+		{"the engine ends it", "websocket", []string{"\x81\x05hello"}, true, false, ""},
+	} {
+		t.Run(tt.name, bubbled(func(t *testing.T) {
+			over := make(chan struct{})
+			r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+				conn, _, _ := http.NewResponseController(w).Hijack()
+				defer conn.Close()
+				_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+
+					tt.protocol+"\r\n\r\n")
+				for _, p := range tt.pieces {
+					_, _ = io.WriteString(conn, p)
+				}
+				if !tt.ends {
+					<-over
+				}
+			})
+			defer close(over)
+			conn, err := dialTo(t, strings.TrimPrefix(r.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_, _ = io.WriteString(conn,
+				"GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: "+tt.protocol+"\r\n\r\n")
+			in := bufio.NewReader(conn)
+			if res, err := http.ReadResponse(in, nil); err != nil || res.StatusCode != 101 {
+				t.Fatalf("%v %v", res, err)
+			}
+			sent := make([]byte, len(strings.Join(tt.pieces, "")))
+			if _, err := io.ReadFull(in, sent); err != nil || string(sent) != strings.Join(tt.pieces, "") {
+				t.Fatalf("got %d bytes, %v", len(sent), err)
+			}
+			if !tt.silent && !tt.ends {
+				r.proxy.Abort()
+			}
+			if rest, _ := io.ReadAll(in); string(rest) != tt.want {
+				t.Errorf("at the end: %q, want %q", rest, tt.want)
 			}
 		}))
 	}
