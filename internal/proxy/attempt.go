@@ -449,12 +449,17 @@ func (a *attempt) judge(res *http.Response) {
 // again reports whether a status is about the way to an engine and not about the request, which may be sent again: of
 // balancers and gateways 408 (they also cut what takes too long with it, as LiteLLM does), 421 and 425; 407 of a proxy,
 // whose client is the router (RFC 9110, section 15.5.8).
-// It is about the request where that comes as slowly as its client sends it, and 425 is for the client where a proxy
-// before the router took the request as early data (RFC 8470, section 5.2).
+// It is about the request where that comes as slowly as its client sends it, 408 where its client limits the time
+// itself, and 425 is for the client where a proxy before the router took the request as early data (RFC 8470, section
+// 5.2).
 func (a *attempt) again(status int) bool {
 	c := a.c
 	switch status {
-	case http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusMisdirectedRequest:
+	case http.StatusProxyAuthRequired, http.StatusMisdirectedRequest:
+	case http.StatusRequestTimeout:
+		if c.OwnLimit() {
+			return false
+		}
 	case http.StatusTooEarly:
 		if len(c.R.Header["Early-Data"]) > 0 {
 			return false

@@ -475,6 +475,35 @@ func TestServerNotReady(t *testing.T) {
 	}
 }
 
+// TestClientsOwnTimeLimit: 408 to a request whose client says itself how long it may take, as LiteLLM lets it, goes to
+// that client at once and is nobody's fault, so that no client ejects an endpoint by it.
+func TestClientsOwnTimeLimit(t *testing.T) {
+	const litellm = `{"error":{"message":"litellm.Timeout: Request timed out.","type":null,"code":"408"}}`
+	for name, c := range map[string]struct {
+		member string
+		header []string
+		own    bool
+	}{
+		"timeout":                    {`,"timeout":0.5`, nil, true},
+		"stream_timeout":             {`,"stream_timeout":"2"`, nil, true},
+		"a header":                   {"", []string{"X-LiteLLM-Timeout", "1"}, true},
+		"a header, of the first":     {"", []string{"x-litellm-stream-timeout", "1"}, true},
+		"none":                       {"", nil, false},
+		"null":                       {`,"timeout":null`, nil, false},
+		"of a tool, as agents' have": {`,"tools":[{"timeout":1}]`, nil, false},
+	} {
+		t.Run(name, bubbled(func(t *testing.T) {
+			r := newRig(t, proxy.Config{Retries: 2}, answers(408, litellm), answers(200, chatAnswer))
+			res, body := r.post("/v1/chat/completions", `{"model":"m","messages":[]`+c.member+`}`, c.header...)
+			s := r.fleet.Status()
+			if c.own && (res.StatusCode != 408 || body != litellm || s[0].Failures != 0) ||
+				!c.own && (res.StatusCode != 200 || s[0].Failures != 1) {
+				t.Errorf("client got %d %q, and the endpoint has %d failures", res.StatusCode, body, s[0].Failures)
+			}
+		}))
+	}
+}
+
 // TestNobodyServesAnAPI: where all lack a path the client is told so, and those known to lack it are not all asked
 // again.
 func TestNobodyServesAnAPI(t *testing.T) {
