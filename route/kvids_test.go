@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // asked is the predicted number of cached tokens at an endpoint for a prompt whose token ids are known before the
@@ -183,6 +184,44 @@ func BenchmarkKVTokens(b *testing.B) {
 			for b.Loop() {
 				d, err := w.r.Decide(w.now, &fleet.Request{
 					Model: "m", Content: c, PromptBytes: c.Bytes, Seed: 1, Tokens: &fleet.Tokens{IDs: tokens},
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+				w.observe(Finished{Lease: d.Lease, Outcome: fleet.Abandoned})
+			}
+		})
+	}
+}
+
+// BenchmarkKVTokensOfAlias names the blocks of a prompt of 64,000 tokens for an alias of 1, 2, 4 and 8 models, which
+// are the same for all of them.
+func BenchmarkKVTokensOfAlias(b *testing.B) {
+	for _, models := range []int{1, 2, 4, 8} {
+		b.Run(strconv.Itoa(models), func(b *testing.B) {
+			alias := fleet.Alias{Name: "all"}
+			var endpoints []fleet.Endpoint
+			for i := range models {
+				name := strconv.Itoa(i)
+				alias.Models = append(alias.Models, name)
+				endpoints = append(endpoints, fleet.Endpoint{
+					Name: name, URL: "http://" + name, Weight: 1, Models: []string{name},
+				})
+			}
+			w := newKVWorld(&testing.T{})
+			w.r = New(Config{Policy: func() pick.Policy { return firstPolicy{} }, Aliases: []fleet.Alias{alias}})
+			w.observe(Declared{Source: "s", Endpoints: endpoints})
+			tokens, c := kvPrompt(0, 64_000, 1)
+			for _, name := range alias.Models {
+				w.observe(Probed{Endpoint: name, Report: fleet.Report{
+					Healthy: true, Kind: fleet.KindVLLM, BlockTokens: 16, CacheTokens: 100_000,
+				}})
+				w.observe(KVStreamState{Endpoint: name, State: kvstream.Exact, Detail: "followed"})
+				w.tellSized(name, tokens[:1600], 16)
+			}
+			for b.Loop() {
+				d, err := w.r.Decide(w.now, &fleet.Request{
+					Model: "all", Content: c, PromptBytes: c.Bytes, Seed: 1, Tokens: &fleet.Tokens{IDs: tokens},
 				})
 				if err != nil {
 					b.Fatal(err)

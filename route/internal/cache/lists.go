@@ -79,12 +79,12 @@ func (r Reader) predictList(x *Text, p *Prompt, at pick.Endpoints, cached []pick
 	for i := range all {
 		r.addListed(x, p, &all[i], at, cached)
 	}
-	r.t.reported.Reader().Ask(&x.listed, nil)
+	x.ids.Of(nil)
 }
 
 // addListed adds what each endpoint holds of one prompt.
 func (r Reader) addListed(x *Text, p *Prompt, q *fleet.Listed, at pick.Endpoints, cached []pick.Cached) {
-	r.t.reported.Reader().Ask(&x.listed, q.Tokens)
+	x.ids.Of(q.Tokens)
 	tokens := p.Size.OfListed(q)
 	for i := range at.Len() {
 		c, h := at.At(i), &cached[i]
@@ -116,7 +116,7 @@ func (r Reader) exactListed(x *Text, c *pick.Endpoint, tokens, believed int) (sa
 	if !events.Trusted(c.Slot) || c.Adapter {
 		return 0, false
 	}
-	said, whole, ok := events.ByIDs(c.Slot, &x.listed, tokens)
+	said, whole, ok := events.ByIDs(c.Slot, &x.ids, tokens)
 	if !ok {
 		return 0, false
 	}

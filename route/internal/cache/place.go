@@ -32,7 +32,7 @@ func (t *Table) Open(n uint32, v *pick.View, row int, x *Text, p *Prompt) {
 func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Text, p *Prompt) {
 	t.Reader().look(x, p.Request, c.Model)
 	t.Reader().lookInEvents(x, p)
-	t.reported.Note(n, &x.chain, p.Size.Tokens, c.Adapter)
+	t.reported.Note(n, &x.chain, &x.ids, p.Size.Tokens, c.Adapter)
 	l.exact = x.chain.Known && c.Exact
 	l.chain = append(l.chain[:0], x.keys...)
 	l.depth, l.bytes = c.Blocks, p.Request.Content.Bytes

@@ -179,7 +179,7 @@ func (r Reader) exact(
 	if !events.Trusted(c.Slot) {
 		return 0, false
 	}
-	if tokens, whole, ok := events.ByIDs(c.Slot, &x.chain, p.Size.Tokens); ok && !c.Adapter {
+	if tokens, whole, ok := events.ByIDs(c.Slot, &x.ids, p.Size.Tokens); ok && !c.Adapter {
 		if events.State(c.Slot) == kvstream.Partial || !whole {
 			return tokens, tokens >= h.CachedTokens
 		}

@@ -35,7 +35,7 @@ type Text struct {
 	*lookup           // the latest; nil before the first
 	done    int       // how many of lookups this decision has made
 	lookups []*lookup // one for each model
-	listed  reported.Chain
+	ids     reported.IDs
 	slots   []int32 // scratch of Look
 }
 
@@ -71,6 +71,7 @@ func (r Reader) Names(x *Text, req *fleet.Request, tokens int, model string) []u
 // Begin resets x for a decision.
 func (r Reader) Begin(x *Text) Missed {
 	x.lookup, x.done = nil, 0
+	x.ids.Of(nil)
 	return Missed{r.t.missed}
 }
 
@@ -132,7 +133,8 @@ func (r Reader) Look(x *Text, p *Prompt, model string) []int32 {
 // lookInEvents finds what events say of the prompt, by the names of the latest model that it was looked up for.
 func (r Reader) lookInEvents(x *Text, p *Prompt) {
 	if !x.chained {
-		r.t.reported.Reader().Find(&x.chain, p.Request.Tenant, p.Session, p.Request.Tokens, x.keys, &x.matches)
+		r.t.reported.Reader().Find(&x.chain, p.Request.Tenant, p.Session, x.keys, &x.matches)
+		x.ids.Of(p.Request.Tokens)
 		x.chained = true
 	}
 }

@@ -3,7 +3,6 @@ package reported
 import (
 	"slices"
 
-	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/prefix"
 )
@@ -19,27 +18,22 @@ type Chain struct {
 	cached prefix.Matches // who has cached how many of names
 	used   []uint64       // keys of the bindings that were found, for Touch
 	own    bool           // the chain is of the conversation's last turn, and what goes on from there is not in it
-	named  named
-	depths []int // scratch: ends of what endpoints are believed to hold, ascending
+	depths []int          // scratch: ends of what endpoints are believed to hold, ascending
 }
 
 // Reset begins a decision.
 func (c *Chain) Reset() {
 	c.Known, c.names, c.used = false, nil, c.used[:0]
-	c.named.begin(nil)
 }
 
 // Find finds the blocks that a prompt begins with: those of its conversation's last turn, if it goes on from there,
-// else those of a prompt that began with the same text, which may reach deeper. tokens are the prompt's, nil where they
-// are not known. keys are the router's own blocks of it, believed is who is believed to hold how many of these.
-func (r Reader) Find(c *Chain, tenant, session string, tokens *fleet.Tokens, keys []uint64, believed *prefix.Matches) {
+// else those of a prompt that began with the same text, which may reach deeper. keys are the router's own blocks of the
+// prompt, believed is who is believed to hold how many of these.
+func (r Reader) Find(c *Chain, tenant, session string, keys []uint64, believed *prefix.Matches) {
 	if c.Known = r.t.any; !c.Known {
 		return
 	}
 	c.names, c.limit, c.Covers, c.own = nil, 0, 0, false
-	if c.named.tokens != tokens {
-		c.named.begin(tokens)
-	}
 	r.lookUp(c, tenant, session, keys, believed)
 	if len(c.names) > 0 {
 		r.t.index.Match(c.names, &c.cached)

@@ -12,9 +12,10 @@ import (
 // predicted as if no ids were known.
 const mostNamedIDs = 1 << 16 // tokens in them, of a second size half as many
 
-// named is the blocks of a prompt whose token ids are known before the decision, by the sizes of blocks that engines
-// have.
-type named struct {
+// IDs is the blocks of a prompt whose token ids are known before the decision, by the sizes of blocks that engines
+// have. They are the same whatever model the prompt is for, so that one decision names them once. It is the memory of
+// one decision, and may be used again.
+type IDs struct {
 	tokens *fleet.Tokens
 	sizes  [2]sized
 }
@@ -26,16 +27,19 @@ type sized struct {
 	cached prefix.Matches
 }
 
-// begin takes in a prompt's ids; nil for none.
-func (n *named) begin(tokens *fleet.Tokens) {
+// Of takes in a prompt's ids, unless it has them already; nil for none.
+func (n *IDs) Of(tokens *fleet.Tokens) {
+	if tokens != nil && n.tokens == tokens {
+		return
+	}
 	n.tokens = tokens
 	for i := range n.sizes {
 		n.sizes[i].block = 0
 	}
 }
 
-// of finds the blocks of a size; nil when there are too many sizes.
-func (n *named) of(block int, index *prefix.Index) *sized {
+// blocks finds the blocks of a size; nil when there are too many sizes.
+func (n *IDs) blocks(block int, index *prefix.Index) *sized {
 	for i := range n.sizes {
 		switch s := &n.sizes[i]; s.block {
 		case block:
@@ -56,22 +60,16 @@ func (n *named) of(block int, index *prefix.Index) *sized {
 	return nil
 }
 
-// Ask begins looking prompts up by their token ids alone: ByIDs answers for these, nil for none.
-func (r Reader) Ask(c *Chain, tokens *fleet.Tokens) {
-	c.Known, c.names = false, nil
-	c.named.begin(tokens)
-}
-
 // ByIDs is how many tokens of a prompt an endpoint holds by its events where the prompt's token ids are known, for any
 // request that had it computed; at most all but the last. ok is false where the events do not say. whole is false when
 // more of the prompt may be cached than was looked up.
-func (r Reader) ByIDs(slot int, c *Chain, promptTokens int) (tokens int, whole, ok bool) {
-	e, n := r.t.endpoints.Get(slot), &c.named
+func (r Reader) ByIDs(slot int, n *IDs, promptTokens int) (tokens int, whole, ok bool) {
+	e := r.t.endpoints.Get(slot)
 	if n.tokens == nil || len(n.tokens.IDs) == 0 || e.block <= 0 || e.State == kvstream.None || e.foreign ||
 		r.t.index == nil {
 		return 0, false, false
 	}
-	s := n.of(e.block, r.t.index)
+	s := n.blocks(e.block, r.t.index)
 	if s == nil {
 		return 0, false, false
 	}

@@ -28,7 +28,7 @@ func (t *Table) Open(n uint32, slot int, tenant, session string) {
 }
 
 // Note keeps with a lease what events say of its prompt.
-func (t *Table) Note(n uint32, c *Chain, promptTokens int, adapter bool) {
+func (t *Table) Note(n uint32, c *Chain, ids *IDs, promptTokens int, adapter bool) {
 	l := t.leases.Get(int(n))
 	l.stored, l.runs, l.adapter = t.endpoints.Get(l.slot).stored, t.runs.next, adapter
 	if t.any {
@@ -37,7 +37,7 @@ func (t *Table) Note(n uint32, c *Chain, promptTokens int, adapter bool) {
 	if !t.any || !c.Known {
 		return
 	}
-	if tokens, whole, ok := t.Reader().ByIDs(l.slot, c, promptTokens); ok && !adapter {
+	if tokens, whole, ok := t.Reader().ByIDs(l.slot, ids, promptTokens); ok && !adapter {
 		l.known, l.said = whole, tokens
 	} else if tokens, ok := t.Reader().Tokens(l.slot, c, promptTokens); ok {
 		l.known, l.said = true, tokens

@@ -51,7 +51,7 @@ func (b *bed) store(tokens []uint32, label string, only uint64) {
 // found is how many tokens of a conversation's next prompt the endpoint holds by its events, -1 when they do not say.
 func (b *bed) found(tenant, session string, keys []uint64, tokens int) int {
 	var c Chain
-	b.Reader().Find(&c, tenant, session, nil, keys, &prefix.Matches{})
+	b.Reader().Find(&c, tenant, session, keys, &prefix.Matches{})
 	n, ok := b.Reader().Tokens(0, &c, tokens)
 	if !ok {
 		return -1
@@ -65,10 +65,10 @@ func (b *bed) serve(
 ) {
 	l := fleet.Lease(1)<<32 | fleet.Lease(n)
 	var c Chain
-	b.Reader().Find(&c, tenant, session, nil, keys, &prefix.Matches{})
+	b.Reader().Find(&c, tenant, session, keys, &prefix.Matches{})
 	b.Touch(&c)
 	b.Open(n, 0, tenant, session)
-	b.Note(n, &c, tokens, adapter)
+	b.Note(n, &c, &IDs{}, tokens, adapter)
 	during(l)
 	b.Settle(now, &Finished{Lease: l, Chain: keys, SameCache: true, Usage: &fleet.Usage{
 		PromptTokens: tokens, OutputTokens: 1, CachedKnown: true,
@@ -162,10 +162,34 @@ func TestTouch(t *testing.T) {
 	}
 	latest := b.bindings.used.next
 	var c Chain
-	if b.Reader().Find(&c, "", "x", nil, keys, &prefix.Matches{}); b.bindings.used.next != latest {
+	if b.Reader().Find(&c, "", "x", keys, &prefix.Matches{}); b.bindings.used.next != latest {
 		t.Error("a look has changed what was used last")
 	}
 	if b.Touch(&c); b.bindings.used.next != b.bindings.byKey[Conversation("", "x")] {
 		t.Error("what was found was not used last")
+	}
+}
+
+// TestIDsAreNamedOnce: the blocks of a prompt's ids are named once for a decision, for however many models it looks
+// them up, and anew for another prompt.
+func TestIDsAreNamedOnce(t *testing.T) {
+	b := newBed()
+	held, _ := tokensFrom(1, 160)
+	others, _ := tokensFrom(1000, 160)
+	b.store(held, "", 0)
+	first, second := &fleet.Tokens{IDs: held}, &fleet.Tokens{IDs: others}
+	var ids IDs
+	for _, tt := range []struct {
+		of    *fleet.Tokens
+		named bool // from before
+		holds int
+	}{{first, false, 144}, {first, true, 144}, {second, false, 0}, {first, false, 144}, {nil, false, 0}} {
+		ids.Of(tt.of)
+		if named := ids.sizes[0].block != 0; named != tt.named {
+			t.Errorf("named before: %t, want %t", named, tt.named)
+		}
+		if n, _, ok := b.Reader().ByIDs(0, &ids, 160); n != tt.holds || ok != (tt.of != nil) {
+			t.Errorf("%d tokens (%t), want %d", n, ok, tt.holds)
+		}
 	}
 }
