@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -298,6 +299,9 @@ func (a *attempt) conclude(err error) error {
 		case errors.Is(err, h1.ErrMalformed):
 			clientErr = fault.ErrNotHTTP
 		}
+	}
+	if cause != nil && errors.Is(err, context.Canceled) {
+		err = cause // the router itself ended it
 	}
 	c.p.log.Warn("attempt failed",
 		"request", c.served.ID, "endpoint", a.d.Endpoint.Name, "outcome", a.fin.Outcome.String(), "error", err,

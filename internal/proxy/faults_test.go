@@ -16,6 +16,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/timeouts"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -188,6 +189,11 @@ func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
 			}
 			if s := r.last(1); second.Load() != 0 || s.Attempts != 1 || s.Outcome != tt.want {
 				t.Errorf("told %+v, second endpoint asked %d times", s, second.Load())
+			}
+			said := r.log.String()
+			if !strings.Contains(said, "attempt failed") || strings.Contains(said, "context canceled") ||
+				(tt.want == fleet.TimedOut) != strings.Contains(said, timeouts.ErrIdle.Error()) {
+				t.Errorf("the log does not say why: %s", said)
 			}
 		}))
 	}

@@ -194,6 +194,10 @@ func TestSilentEngine(t *testing.T) {
 				if ejected != (tt.moved > 0) {
 					t.Errorf("the engine is blamed: %v; want %v", ejected, tt.moved > 0)
 				}
+				if said := r.log.String(); strings.Contains(said, "context canceled") ||
+					strings.Contains(said, "no sign of life") != (tt.moved > 0) {
+					t.Errorf("the log does not say why: %s", said)
+				}
 				r.proxy.Abort()
 				synctest.Wait()
 				r.booksBalance()
