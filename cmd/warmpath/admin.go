@@ -25,6 +25,7 @@ func (r *router) serveAdmin(l net.Listener) {
 			ReadToken: g.cfg.Admin.ReadToken, Hosts: hostsOf(g.cfg), Endpoints: declared, Source: "admin",
 			Parse: parseDeclaration, Duplicate: discovery.ErrDuplicate, NotDeclared: discovery.ErrNotDeclared,
 			Reload: r.reload, Running: r.reloads.state,
+			Ready:   http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.doors.now.Load().Ready(w, q) }),
 			Metrics: r.meter.Handler(), Settings: func() any { return g.cfg.Settings() }, Aliases: shownAliases(g.cfg),
 			ModelSettings: modelSettings(g.cfg), Tally: r.tally, Pools: r.full.Pools, Streams: r.streams, Log: r.log,
 			Decisions: g.why.handler(), Shadow: g.shadows.handler(), Replicas: r.replicas.handler(),

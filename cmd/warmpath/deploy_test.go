@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/enginetest"
 )
 
 // manifests are the objects of a file in deploy, by kind and name.
@@ -130,6 +132,45 @@ func fitsRouter(t *testing.T, all map[string]map[string]any) {
 	}
 	if len(allowed) != len(asked) || slices.ContainsFunc(asked, func(a string) bool { return !allowed[a] }) {
 		t.Errorf("the Role allows %v, discovery asks for %v", allowed, asked)
+	}
+}
+
+// TestProbesOfManifests: a kubelet asks over plain HTTP, without a certificate or a token, by the pod's address. It is
+// answered whatever the configuration wants of clients.
+func TestProbesOfManifests(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	a.sign("front", "127.0.0.1")
+	for name, setting := range map[string]string{
+		"plain":                   "",
+		"TLS":                     "tls: {cert: DIR/front.pem, key: DIR/front.key}",
+		"certificates of clients": "tls: {cert: DIR/front.pem, key: DIR/front.key, client_ca: DIR/ca.pem}",
+		"PROXY protocol":          "proxy_protocol: true\ntrusted_proxies: [192.0.2.0/24]",
+		"names of hosts":          "hosts: [llm.example.com]",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, engine := simEngine(t, enginetest.Options{Models: []string{"m"}})
+			r := newFileRig(t, "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0', token: t0ken}\nendpoints: ["+engine+
+				"]\n"+strings.ReplaceAll(setting, "DIR", a.dir)+"\n")
+			ports := map[any]string{"http": r.url, "admin": r.adminURL}
+			for _, file := range []string{"kubernetes/warmpath.yaml", "helm/testdata/all.yaml"} {
+				for _, probe := range []string{"readinessProbe", "livenessProbe"} {
+					get := at(manifests(t, file)["Deployment/warmpath"],
+						"spec", "template", "spec", "containers", 0, probe, "httpGet")
+					_, address, _ := strings.Cut(ports[at(get, "port")], "://")
+					q, _ := http.NewRequest(http.MethodGet, "http://"+address+at(get, "path").(string), nil)
+					q.Host = "10.1.2.3"
+					res, err := http.DefaultClient.Do(q)
+					if err != nil {
+						t.Fatalf("%s: %s: %v", file, probe, err)
+					}
+					if res.Body.Close(); res.StatusCode != http.StatusOK {
+						t.Errorf("%s: %s: %d", file, probe, res.StatusCode)
+					}
+				}
+			}
+		})
 	}
 }
 

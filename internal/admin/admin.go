@@ -43,7 +43,7 @@ type Declarer interface {
 type Config struct {
 	Fleet   Fleet
 	Version string // of this program, shown on the status page
-	Token   string // when set, the bearer token that everything but /healthz requires
+	Token   string // when set, the bearer token that everything but /healthz and /readyz requires
 	// another bearer token, which may read and change nothing; "" for none. It needs Token
 	ReadToken string
 	Hosts     guard.Hosts // without a token, further names under which scrapers may ask for /metrics
@@ -58,6 +58,7 @@ type Config struct {
 	// ErrNotDeclared.
 	Duplicate, NotDeclared error
 
+	Ready     http.Handler // answers /readyz, without a token
 	Metrics   http.Handler // answers /metrics
 	Decisions http.Handler // answers GET /admin/decisions: the newest decisions and why; explain.Ring is one
 	// answers GET /admin/shadow: what other policies would have done; shadow.Shadow is one
@@ -185,6 +186,9 @@ func (a *Admin) routes() {
 	get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
+	if a.c.Ready != nil {
+		get("/readyz", a.c.Ready.ServeHTTP)
+	}
 	get("/{$}", func(w http.ResponseWriter, _ *http.Request) { a.page.serve(w, http.StatusOK) })
 	get("/admin/models", a.models)
 	get("/admin/stats", a.stats)

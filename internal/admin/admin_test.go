@@ -141,6 +141,7 @@ func newFleet() *fakeFleet {
 func handler(f *fakeFleet, change func(*Config)) *Admin {
 	c := Config{
 		Fleet: f, Version: "v1", Endpoints: f, Parse: parse,
+		Ready: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ready\n") }),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "warmpath_x 1\n")
 		}),
@@ -190,6 +191,7 @@ func TestAnswers(t *testing.T) {
 		has                  string // in the body; the code of an error
 	}{
 		{"GET", "/healthz", "", 200, `"ok"`},
+		{"GET", "/readyz", "", 200, "ready"},
 		{"GET", "/metrics", "", 200, "warmpath_x"},
 		{"GET", "/", "", 200, "<table>"},
 		{"GET", "/admin/config", "", 200, `"answer": 42`},
@@ -213,6 +215,7 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/admin/endpoints/a/drain", "", 404, "unknown_endpoint"},
 		{"POST", "/admin/endpoints/a", "", 405, "method_not_allowed"},
 		{"POST", "/healthz", "", 405, "method_not_allowed"},
+		{"POST", "/readyz", "", 405, "method_not_allowed"},
 		{
 			"POST", "/admin/endpoints", `{"url":"http://n:1","name":"n","kind":"vllm","models":["m"]}`,
 			201, `"name": "n"`,
@@ -284,6 +287,8 @@ func TestGuard(t *testing.T) {
 		{"profiles want it too", "t0ken", "GET", "/debug/pprof/", nil, 401},
 		{"the page is locked", "t0ken", "GET", "/", nil, 401},
 		{"health does not", "t0ken", "GET", "/healthz", []string{"Host: x"}, 200},
+		{"nor does readiness", "t0ken", "GET", "/readyz", []string{"Host: x"}, 200},
+		{"to be read", "t0ken", "POST", "/readyz", []string{"Host: x"}, 401},
 		{"local", "", "POST", "/admin/endpoints/a/drain", nil, 200},
 		{"localhost", "", "POST", "/admin/endpoints/a/drain", []string{"Host: localhost:9190"}, 200},
 		{"IPv6", "", "POST", "/admin/endpoints/a/drain", []string{"Host: [::1]:9190"}, 200},

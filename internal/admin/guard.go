@@ -34,7 +34,7 @@ func CheckListen(addr, token string) error {
 // page that posts here is caught by its Origin, and one whose name was rebound to 127.0.0.1 by its Host. Scrapers may
 // come through a proxy by the name of a pod or a service, to which no page of a foreign site can be rebound.
 func (a *Admin) refuse(r *http.Request) *failure {
-	if r.URL.Path == "/healthz" && safe(r.Method) {
+	if (r.URL.Path == "/healthz" || r.URL.Path == "/readyz") && safe(r.Method) {
 		return nil
 	}
 	switch a.token(r) {

@@ -81,7 +81,7 @@ func (p *Proxy) selfMade(w http.ResponseWriter, r *http.Request) bool {
 	case path == "/healthz":
 		writeText(w, http.StatusOK, "ok\n")
 	case path == "/readyz", path == generating:
-		p.ready(w, p.insider(r))
+		p.Ready(w, r)
 	default:
 		writeText(w, http.StatusNotFound, "metrics are on the admin listener, see --admin\n")
 	}
@@ -116,10 +116,10 @@ func (c *call) awaitStart() error {
 	return timeouts.ErrShutdown
 }
 
-// ready answers 200 only while an endpoint can take a request, and tells insiders what is amiss.
-func (p *Proxy) ready(w http.ResponseWriter, insider bool) {
+// Ready answers 200 only while an endpoint can take a request, and tells insiders what is amiss.
+func (p *Proxy) Ready(w http.ResponseWriter, r *http.Request) {
 	ok, why := p.fleet.Ready()
-	if !insider {
+	if !p.insider(r) {
 		why = ""
 	}
 	switch {
