@@ -19,15 +19,22 @@ import (
 	"github.com/warmpath/warmpath/internal/discovery"
 )
 
+// installed is the path of a program that is in PATH or where daemons are; without it the test is skipped.
+func installed(t *testing.T, program string) string {
+	t.Helper()
+	for _, name := range []string{program, "/usr/sbin/" + program} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("needs " + program)
+	return ""
+}
+
 // behindNginx is a client of a real nginx before an address, with nothing but proxy_pass to an upstream named llm.
 func behindNginx(t *testing.T, address string) *http.Client {
 	t.Helper()
-	program, err := exec.LookPath("nginx")
-	if err != nil {
-		if program, err = exec.LookPath("/usr/sbin/nginx"); err != nil {
-			t.Skip("needs nginx")
-		}
-	}
+	program := installed(t, "nginx")
 	dir, err := os.MkdirTemp("", "nginx") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
