@@ -7,6 +7,13 @@ import (
 	"strings"
 )
 
+// readLLMDFile reads an EndpointPickerConfig, or the values of a Helm chart that has one.
+func readLLMDFile(d *draft, root *node) {
+	if !readLLMDHelm(d, root) {
+		readLLMD(d, root)
+	}
+}
+
 // readLLMD reads an EndpointPickerConfig. It says how to choose and not among whom: endpoints are those of an
 // InferencePool.
 func readLLMD(d *draft, root *node) {

@@ -32,7 +32,7 @@ func readers() []reader {
 		{name: "smg", flags: smgFlags},
 		{name: "vllm-router", flags: vllmRouterFlags},
 		{name: "production-stack", tree: readStack, flags: stackFlags},
-		{name: "llm-d", tree: readLLMD, flags: llmdFlags},
+		{name: "llm-d", tree: readLLMDFile, flags: llmdFlags},
 	}
 }
 
