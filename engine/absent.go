@@ -69,8 +69,13 @@ func bare(body []byte) bool {
 // (llama.cpp as a router), "LoRA adapters are not loaded: m" (SGLang 0.5), "model: m" (Anthropic's form).
 func lacksModel(text string) bool {
 	text, _, _ = strings.Cut(text, " valid aliases:") // vLLM lists all names behind it
-	if len(text) > longestComplaint ||
-		!strings.Contains(text, "model") && !strings.Contains(text, "adapter") && !strings.Contains(text, "lora") {
+	if len(text) > longestComplaint {
+		return false
+	}
+	if gatewayLacks(text) {
+		return true
+	}
+	if !strings.Contains(text, "model") && !strings.Contains(text, "adapter") && !strings.Contains(text, "lora") {
 		return false
 	}
 	for _, said := range [...]string{
@@ -81,6 +86,13 @@ func lacksModel(text string) bool {
 		}
 	}
 	return strings.HasPrefix(text, "model: ")
+}
+
+// gatewayLacks reports whether a message in lower case is what a gateway in an engine's place says of a model that it
+// does not have: llama-swap, and LiteLLM, which puts the path before it.
+func gatewayLacks(text string) bool {
+	return strings.HasPrefix(text, "could not find suitable inference handler for ") ||
+		strings.Contains(text, ": invalid model name passed in model=")
 }
 
 // aboutModel reports whether a message in lower case begins like those about a model. A 400 may be about anything else
@@ -95,7 +107,7 @@ func aboutModel(text string) bool {
 			return true
 		}
 	}
-	return false
+	return gatewayLacks(text)
 }
 
 // longestComplaint bounds the message about a model, in bytes: a longer one repeats the request.

@@ -86,6 +86,17 @@ func TestAbsent(t *testing.T) {
 			`{"error":{"code":400,"message":"model 'm' not found","type":"invalid_request_error"}}`, AbsentModel,
 		},
 		{"text, 400", 400, "Unknown model: m", AbsentModel},
+		{"llama-swap", 400, `{"error":"could not find suitable inference handler for m"}`, AbsentModel},
+		{"llama-swap, as a text", 400, "could not find suitable inference handler for m", AbsentModel},
+		{
+			"LiteLLM", 400, `{"error":{"message":"/chat/completions: Invalid model name passed in model=m. Call ` +
+				"`/v1/models` to view available models for your key." + `","type":"None","param":"None","code":"400"}}`,
+			AbsentModel,
+		},
+		{
+			"LiteLLM, older", 400, `{"error":{"message":"{'error': '/chat/completions: Invalid model name passed in ` +
+				`model=m'}","type":"None","param":"None","code":400}}`, AbsentModel,
+		},
 		{
 			"vllm, model, 400", 400, `{"error":{"message":"The model ` + "`m`" + ` does not exist.","code":400}}`,
 			AbsentModel,
