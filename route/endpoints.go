@@ -194,7 +194,7 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, ev *Probed) {
 	switch {
 	case n.Healthy && !ev.Asked.IsZero() && r.health.Reader().UnreachedSince(ep.Slot(), ev.Asked):
 		return // the engine may have ended after its answer
-	case ep.Refused() && n.Healthy: // its process was gone, and with it the cache
+	case n.Healthy && (ep.Refused() || ep.Replaced(n)): // its process was gone, and with it the cache
 		r.cache.Lost(ep.Slot())
 		r.registry.Restarted(ep)
 	case n.Sleep.Sleeps() && !ep.Sleeps(): // which frees the cache

@@ -88,6 +88,22 @@ func TestMiss(t *testing.T) {
 			})
 			return ask(w, turn("s", "", wrote(n+4, n, 2)), usage(tokens+100, 0))
 		}, fleet.MissRestarted, 2500, [2]int{}, 0},
+		{"replaced", func(w *world) fleet.Miss {
+			for _, version := range []string{"1", "", "2"} {
+				w.r.Observe(w.now, route.Probed{Endpoint: "e0", Report: fleet.Report{
+					Healthy: true, Version: version, Models: []fleet.Model{{ID: "m"}},
+				}})
+			}
+			return ask(w, turn("s", "", wrote(n+4, n, 2)), usage(tokens+100, 0))
+		}, fleet.MissRestarted, 2500, [2]int{}, 0},
+		{"not replaced", func(w *world) fleet.Miss {
+			for _, version := range []string{"1", "", "1"} {
+				w.r.Observe(w.now, route.Probed{Endpoint: "e0", Report: fleet.Report{
+					Healthy: true, Version: version, Models: []fleet.Model{{ID: "m"}},
+				}})
+			}
+			return ask(w, turn("s", "", wrote(n+4, n, 2)), usage(tokens+100, tokens))
+		}, fleet.MissNone, 0, [2]int{}, 0},
 		{"another prefix", func(w *world) fleet.Miss {
 			return ask(w, turn("s", "", wrote(n+4, 40, 2)), usage(tokens+100, 1200))
 		}, fleet.MissPrefix, 1500, [2]int{40, 42}, 2},

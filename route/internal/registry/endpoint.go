@@ -99,6 +99,13 @@ func (e Endpoint) Report() fleet.Report {
 // Refused reports that its port has refused a connection since the latest good probe.
 func (e Endpoint) Refused() bool { return e.r.report.Refused }
 
+// Replaced reports that a report comes from another process than those before it, since its version is another: a proxy
+// before an engine hides that its port refuses connections while it is replaced.
+func (e Endpoint) Replaced(n *fleet.Report) bool {
+	before := e.r.report.Version
+	return before != "" && n.Version != "" && before != n.Version
+}
+
 // Sleeps reports that its engine sleeps, by the latest report that said.
 func (e Endpoint) Sleeps() bool { return e.r.report.Sleep.Sleeps() }
 
