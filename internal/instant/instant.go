@@ -2,7 +2,10 @@
 // of two is the time between them also where the clock was set meanwhile; that of two Unix times is not.
 package instant
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // origin lies a century back. So the zero value of a field is an instant long ago. Origin also lies before the year
 // 2000, in which the clocks of some tests begin.
@@ -18,4 +21,12 @@ func Of(t time.Time) int64 { return int64(t.Sub(origin)) }
 func Time(n int64) time.Time {
 	now := time.Now()
 	return now.Add(time.Duration(n - Of(now)))
+}
+
+// Skip moves an instant on by a time that has just passed and is not to count. A 0, or what another goroutine stores at
+// the same moment, stays.
+func Skip(at *atomic.Int64, passed time.Duration) {
+	if was := at.Load(); was != 0 {
+		at.CompareAndSwap(was, was+int64(passed))
+	}
 }

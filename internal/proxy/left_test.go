@@ -42,6 +42,7 @@ type standing struct {
 
 func (s *standing) check(time.Time, *timeouts.Unreachable, bool) {}
 func (s *standing) signs(*route.StreamsAlive, time.Time)         {}
+func (s *standing) skip(time.Duration)                           {}
 func (s *standing) stopRetries()                                 { s.forbidden = true }
 
 func (s *standing) abort() {

@@ -131,6 +131,17 @@ func (c *call) check(now time.Time, gone *timeouts.Unreachable, queued bool) {
 	}
 }
 
+// skip lets a time that has just passed not count: the process did not run, as in a frozen container or a virtual
+// machine that is moved, and what came meanwhile has not been read yet.
+func (c *call) skip(passed time.Duration) {
+	c.client.Skip(passed)
+	for _, w := range []*timeouts.Watch{c.watch.Load(), c.prefillWatch.Load()} {
+		if w != nil {
+			w.Skip(passed)
+		}
+	}
+}
+
 // signs adds the times of the last signs of life of the call's engines.
 func (c *call) signs(to *route.StreamsAlive, now time.Time) {
 	c.watch.Load().Sign(to, c.sent.Load() && c.client.Waits(now), now)

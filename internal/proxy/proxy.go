@@ -164,20 +164,26 @@ func (p *Proxy) Run(ctx context.Context) {
 	}()
 	defer func() { <-closed }()
 	tick := min(p.bounds.tick, p.cfg.ReadBody) / 8
-	t := time.NewTicker(min(max(tick, 5*time.Millisecond), 250*time.Millisecond))
+	every := min(max(tick, 5*time.Millisecond), 250*time.Millisecond)
+	t := time.NewTicker(every)
 	defer t.Stop()
 	gone := timeouts.NewGone()
 	var looked time.Time
+	last := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
 		}
-		if p.flights.len() == 0 {
+		now := time.Now()
+		since := now.Sub(last)
+		if last = now; p.flights.len() == 0 {
 			continue
 		}
-		now := time.Now()
+		if since > every+time.Second {
+			p.flights.each(func(c inFlight) { c.skip(since) })
+		}
 		if now.Sub(looked) >= p.bounds.tick/8 {
 			looked = now
 			p.tellSigns(now)

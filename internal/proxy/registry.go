@@ -11,6 +11,7 @@ import (
 // inFlight is a request being served. The registry calls all methods while locked.
 type inFlight interface {
 	check(now time.Time, gone *timeouts.Unreachable, queued bool)
+	skip(passed time.Duration)
 	signs(to *route.StreamsAlive, now time.Time)
 	stopRetries()
 	abort()

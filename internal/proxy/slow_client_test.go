@@ -358,6 +358,46 @@ func TestEngineIsTimedAfterTheClient(t *testing.T) {
 	})
 }
 
+// TestStoppedProcess: a time in which the router did not run is no silence of the engine: what it sent meanwhile has
+// not been read, and one that was stopped with the router goes on. Silence after it is.
+func TestStoppedProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, theirs := net.Pipe()
+		r := newFleet(t, proxy.Config{Idle: idle}, wire(func(req *http.Request) (*http.Response, error) {
+			context.AfterFunc(req.Context(), func() { theirs.Close() })
+			return &http.Response{StatusCode: 200, ContentLength: -1, Body: theirs, Header: http.Header{
+				"Content-Type": {"text/event-stream"},
+			}}, nil
+		}), []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}})
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		go r.proxy.Run(ctx)
+		w, done := httptest.NewRecorder(), make(chan struct{})
+		began := time.Now()
+		go func() {
+			defer close(done)
+			defer func() { _ = recover() }() // as the server does where an answer is cut
+			r.proxy.ServeHTTP(w, httptest.NewRequest("POST", "/v1/chat/completions", strings.NewReader(plainStream)))
+		}()
+		_, _ = io.WriteString(engine, chunk("a"))
+		r.proxy.StopOnce(2 * idle)
+		time.Sleep(2*idle + idle/2)
+		if _, err := io.WriteString(engine, chunk("b")); err != nil {
+			t.Error("the stream was cut:", err)
+		}
+		<-done
+		if took := time.Since(began); took < 3*idle+idle/2 || took > 3*idle+idle/2+soon {
+			t.Errorf("given up after %v", took)
+		}
+		if !strings.Contains(w.Body.String(), chunk("b")) {
+			t.Errorf("the client got %q", w.Body)
+		}
+		if s := r.last(1); s.Outcome != fleet.TimedOut {
+			t.Errorf("ended as %s", s.Outcome)
+		}
+	})
+}
+
 // TestUpgradeThatIsNotGranted: an engine that answers an upgrade with something else than 101 meets the limit on
 // silence, and its client that on reading.
 func TestUpgradeThatIsNotGranted(t *testing.T) {

@@ -104,6 +104,12 @@ func (c *Client) Check(now time.Time) {
 	c.cut = true
 }
 
+// Skip lets a time that has just passed not count.
+func (c *Client) Skip(passed time.Duration) {
+	instant.Skip(&c.reading, passed)
+	instant.Skip(&c.writing, passed)
+}
+
 // StopReading ends the wait for a body, if there is one.
 func (c *Client) StopReading() {
 	if c.reading.Load() != 0 {

@@ -100,6 +100,13 @@ func (w *Watch) Resume(limit int64, paused time.Duration) {
 	}
 }
 
+// Skip lets a time that has just passed not count.
+func (w *Watch) Skip(passed time.Duration) {
+	instant.Skip(&w.moved, passed)
+	instant.Skip(&w.spoke, passed)
+	instant.Skip(&w.deadline, passed)
+}
+
 // Alive notes a sign of life of the engine's server, as a comment or a ping; the time limit continues.
 func (w *Watch) Alive() { w.moved.Store(instant.Now()) }
 
