@@ -167,6 +167,13 @@ const mostReadAgain = 256 << 10
 // maxChainBody bounds the bodies of chains: offsets have 32 bits.
 const maxChainBody = 1 << 30
 
+// A mark takes 32 bytes and a token on the tape 16, of which a body needs 3 each ("{}," and "1,"). These bounds, which
+// no prompt that fits an engine's context reaches, keep a body from taking many times its own memory.
+const (
+	maxMarks  = 1 << 16
+	maxTokens = 1 << 18
+)
+
 // Reset empties the chain and keeps its buffers.
 func (c *Chain) Reset() {
 	list, listed, blocks, marks := c.List[:0], kept(c.listed, 8), kept(c.Blocks, 8), kept(c.Marks, 32)
@@ -276,7 +283,7 @@ func (c *Chain) readAgain() bool {
 
 // ParseChain is Parse that also computes the prompt's chain in the same pass. The earlier content of c is dropped. The
 // chain is empty (Bytes is 0) after an error, for APIs without turns (Other, Embeddings, CountTokens), and for bodies
-// above 1 GiB.
+// above 1 GiB or of too many pieces (65,536 messages, 262,144 JSON values in one message, or in tools and the like).
 func (p *Parser) ParseChain(api API, body []byte, header func(string) string, c *Chain) (Prompt, error) {
 	return p.ParseChainFrom(nil, api, body, header, c)
 }
@@ -300,7 +307,15 @@ func (p *Parser) chain(
 	if api.hasChain() && len(body) <= maxChainBody {
 		s.chain = c
 	}
-	if err = s.parse(body, header, out); err != nil {
+	err = s.parse(body, header, out)
+	if s.chain != nil && c.crowded() {
+		c.Reset()
+		s.clear()
+		s.parser, s.api = p, api
+		*out = Prompt{}
+		err = s.parse(body, header, out)
+	}
+	if err != nil {
 		c.Reset()
 		return true, err
 	}
@@ -308,6 +323,9 @@ func (p *Parser) chain(
 }
 
 func (a API) hasChain() bool { return a != Other && a != Embeddings && a != CountTokens }
+
+// crowded reports whether a body has more pieces than a chain may have. The pass over it has ended then, maybe early.
+func (c *Chain) crowded() bool { return len(c.Marks) > maxMarks || len(c.tape.tokens) > maxTokens }
 
 // finish completes the canonical form and hashes it.
 func (c *Chain) finish(s *scan, body []byte) bool {

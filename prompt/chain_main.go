@@ -64,7 +64,7 @@ func (s *scan) mainArray(a *amount) bool {
 		case jsonscan.ArrayEnd:
 			return true
 		default:
-			if !s.mainMessage(kind, a, true) {
+			if !s.mainMessage(kind, a, true) || k.crowded() {
 				return false
 			}
 			if k.noting && a.ids == 0 {

@@ -107,6 +107,9 @@ func (s *scan) recordValue(kind jsonscan.Kind, a *amount, ids bool, message int)
 	objects, floor := 0, c.Depth() // floor: the depth within the value, if it is a container
 	mute, whole := -1, -1          // depth of the object of a member that does not count, or that counts as spelt
 	for k := kind; ; k = c.Next() {
+		if len(t.tokens) > maxTokens {
+			return false
+		}
 		switch k {
 		case jsonscan.Bad, jsonscan.End:
 			return false
