@@ -13,11 +13,6 @@ import (
 	"github.com/warmpath/warmpath/route/internal/cache/reported"
 )
 
-const (
-	fourMisses = 4 // wrong predictions in a row after which events are not trusted
-	eightHits  = 8 // right ones after which they are again
-)
-
 // kvWorld is a router with two engines whose events are made by hand: blocks of 16 tokens, a token per 8 bytes of text.
 type kvWorld struct {
 	*testing.T
@@ -146,138 +141,25 @@ func removedFrom(tokens []uint32, from int) kvstream.Event {
 	return e
 }
 
-// TestKVPredicts follows two labelled conversations with one system prompt through evictions, another endpoint and a
-// changed history.
-func TestKVPredicts(t *testing.T) {
-	w := newKVWorld(t)
-	first, c1 := kvPrompt(320, 320, 1)
-	w.turn("x", "a", "x", first, c1, 0)
-	if got := w.cached("x", "a", c1); got != 624 {
-		t.Errorf("the same prompt again: %d cached, want all but the block of the last token", got)
-	}
-	longer, c2 := kvPrompt(320, 480, 1)
-	if got := w.cached("x", "a", c2); got != 640 {
-		t.Errorf("the next turn: %d cached, want 640", got)
-	}
-	if got := w.cached("x", "b", c2); got != 0 {
-		t.Errorf("elsewhere: %d cached, want none", got)
-	}
-	w.tell("b", blocksOf(longer, 0, "somebody else")) // not through this router
-	if got := w.cached("x", "b", c2); got != 640 {
-		t.Errorf("elsewhere, where another router had it computed: %d cached, want 640", got)
-	}
-	w.tell("a", removedFrom(first, 25))
-	if got := w.cached("x", "a", c2); got != 400 {
-		t.Errorf("after the end of it was evicted: %d cached, want 400", got)
-	}
-	w.tell("a", kvstream.Event{Kind: kvstream.Cleared})
-	if got := w.cached("x", "a", c2); got != 0 {
-		t.Errorf("after all was cleared: %d cached", got)
-	}
-}
-
-// TestKVOfAliases: where an alias has several models, what an engine's events say of a prompt counts for each endpoint,
-// by the model that it serves.
-func TestKVOfAliases(t *testing.T) {
-	w := newKVWorld(t)
-	w.observe(Configured{Config: Config{
-		Policy:  func() pick.Policy { return firstPolicy{} },
-		Aliases: []fleet.Alias{{Name: "both", Models: []string{"m", "n"}}},
-	}})
-	for _, models := range [][2]string{{"m", "n"}, {"n", "m"}} {
-		w.observe(Declared{Source: "s", Endpoints: []fleet.Endpoint{
-			{Name: "a", URL: "http://a", Weight: 1, Models: models[:1]},
-			{Name: "b", URL: "http://b", Weight: 1, Models: models[1:]},
-		}})
-	}
-	w.model = "both"
-	for i, name := range []string{"a", "b"} {
-		tokens, c := kvPrompt(0, 640, uint32(i)+1)
-		w.turn(name, name, name, tokens, c, 0)
-		w.tell(name, removedFrom(tokens, 25))
-		_, longer := kvPrompt(0, 800, uint32(i)+1)
-		d, err := w.r.Decide(w.now, &fleet.Request{Model: "both", Content: longer, PromptBytes: longer.Bytes, Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, at := range d.View.Candidates {
-			if want := map[bool]int{true: 400}[at.Name == name]; at.CachedTokens != want {
-				t.Errorf("%s after the end of the prompt was evicted at %s: %d cached (exact %t), want %d",
-					at.Name, name, at.CachedTokens, at.Exact, want)
-			}
-		}
-		w.observe(Finished{Lease: d.Lease, Outcome: fleet.Abandoned})
-	}
-}
-
-// TestKVShared: the prefix that a new conversation shares with others is known to the block once two have met.
-func TestKVShared(t *testing.T) {
-	w := newKVWorld(t)
-	one, c1 := kvPrompt(328, 300, 1) // the system prompt ends within a block
-	two, c2 := kvPrompt(328, 300, 2)
-	_, c3 := kvPrompt(328, 300, 3)
-	w.turn("one", "a", "one", one, c1, 0)
-	w.turn("two", "a", "two", two, c2, 320)
-	if got := w.cached("three", "a", c3); got != 320 {
-		t.Errorf("a third one: %d cached, want 320", got)
-	}
-	w.tell("a", removedFrom(one, 20), removedFrom(two, 20))
-	if got := w.cached("three", "a", c3); got != 320 {
-		t.Errorf("with what the first two had of their own evicted: %d cached, want 320", got)
-	}
-	w.tell("a", removedFrom(one[:320], 10))
-	if got := w.cached("three", "a", c3); got != 160 {
-		t.Errorf("with half of the system prompt evicted: %d cached, want 160", got)
-	}
-}
-
-// TestKVWithoutLabels assigns blocks by the one request that can have caused them, by length, and by tokens.
-func TestKVWithoutLabels(t *testing.T) {
-	for _, how := range []string{"alone", "by length", "tokens", "tokens, late"} {
-		w := newKVWorld(t)
-		tokens, c := kvPrompt(0, 640, 1)
-		other, oc := kvPrompt(0, 320, 2)
-		d := w.route("x", "a", c)
-		var o Decision
-		if how != "alone" {
-			o = w.route("y", "a", oc)
-			w.tell("a", blocksOf(other, 0, ""))
-		}
-		w.tell("a", blocksOf(tokens, 0, ""))
-		if how == "tokens" {
-			w.observe(KVTokens{Lease: d.Lease, Tokens: tokens})
-		}
-		known := how != "tokens, late"
-		end := fleet.Usage{PromptTokens: 640, CachedKnown: known, OutputTokens: 1}
-		w.observe(Finished{Lease: d.Lease, Usage: end})
-		if how != "alone" {
-			w.observe(Finished{
-				Lease: o.Lease, Usage: fleet.Usage{PromptTokens: 320, CachedKnown: known, OutputTokens: 1},
-			})
-		}
-		if how == "tokens, late" {
-			w.observe(KVTokens{Lease: d.Lease, Tokens: tokens})
-		}
-		w.tell("a", removedFrom(tokens, 10))
-		_, next := kvPrompt(0, 800, 1)
-		if got := w.cached("x", "a", next); got != 160 {
-			t.Errorf("%s: %d cached after an eviction, want 160: %+v", how, got, w.r.Status(w.now)[0].KV)
-		}
-	}
-}
-
-// TestKVSilence: an answer must have stored blocks, but no event arrives.
-func TestKVSilence(t *testing.T) {
+// TestKVEvents: events, token ids and the states of streams reach the cache, and what changed about them is told.
+func TestKVEvents(t *testing.T) {
 	w := newKVWorld(t)
 	tokens, c := kvPrompt(0, 640, 1)
-	w.turn("x", "a", "x", tokens, c, 0)
+	_, next := kvPrompt(0, 800, 1)
+	d, other := w.route("x", "a", c), w.route("y", "a", c) // so that several could have caused the blocks
+	w.tell("a", blocksOf(tokens, 0, ""))
+	w.observe(KVTokens{Lease: d.Lease, Tokens: tokens})
+	w.observe(Finished{Lease: other.Lease, Outcome: fleet.Abandoned})
+	w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 640, CachedKnown: true, OutputTokens: 1}})
+	w.now = w.now.Add(2 * reported.Overdue)
+	w.tell("a", removedFrom(tokens, 10))
+	if got := w.cached("x", "a", next); got != 160 || len(w.said) != 0 {
+		t.Errorf("after an eviction: %d cached, want 160; told %q", got, w.said)
+	}
 	_, c2 := kvPrompt(0, 900, 2)
-	d := w.route("y", "a", c2)
+	d = w.route("y", "a", c2) // its blocks must be stored, but no event arrives
 	w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 900, CachedKnown: true}})
 	w.observe(KVTick{})
-	if w.r.Status(w.now)[0].KV.State != kvstream.Exact {
-		t.Error("silent at once: engines take a moment")
-	}
 	w.now = w.now.Add(reported.Overdue)
 	w.observe(KVTick{})
 	if s := w.r.Status(w.now)[0].KV.State; s != kvstream.Silent || len(w.said) != 1 ||
@@ -285,33 +167,10 @@ func TestKVSilence(t *testing.T) {
 		t.Errorf("%s: %q", s, w.said)
 	}
 	w.tell("a", blocksOf(tokens, 0, "x"))
-	if s := w.r.Status(w.now)[0].KV.State; s != kvstream.Exact {
-		t.Errorf("heard again: %s", s)
-	}
-}
-
-// TestKVWrong: events that contradict the answers are ignored, and used again once they agree.
-func TestKVWrong(t *testing.T) {
-	w := newKVWorld(t)
-	tokens, c := kvPrompt(0, 640, 1)
-	w.turn("x", "a", "x", tokens, c, 0)
-	ask := func(found int) {
-		d := w.route("x", "a", c)
-		w.observe(Finished{
-			Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 640, CachedTokens: found, CachedKnown: true},
-		})
-	}
-	for range fourMisses {
-		ask(0) // although the events say otherwise
-	}
-	if s := w.r.Status(w.now)[0].KV; s.State != kvstream.Wrong || s.Wrong != 1 || len(w.said) != 1 {
-		t.Fatalf("%+v %q", s, w.said)
-	}
-	for range eightHits {
-		ask(624)
-	}
-	if s := w.r.Status(w.now)[0].KV; s.State != kvstream.Exact || len(w.said) != 2 {
-		t.Errorf("%+v %q", s, w.said)
+	w.observe(KVStreamState{Endpoint: "a", State: kvstream.Exact, Detail: "followed again", Restart: true})
+	if got := w.cached("x", "a", next); got != 0 || len(w.said) != 3 || // changes by events are told at the next end
+		!strings.Contains(w.said[1], "followed again") || !strings.Contains(w.said[2], "heard again") {
+		t.Errorf("after a restart: %d cached, told %q", got, w.said)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // The bounds of what is named while a request is decided, so that it takes far less than a millisecond
-// (BenchmarkKVTokens of route). What lies deeper is not looked up, and engines with blocks of a third size are
+// (BenchmarkIDs of cache). What lies deeper is not looked up, and engines with blocks of a third size are
 // predicted as if no ids were known.
 const mostNamedIDs = 1 << 16 // tokens in them, of a second size half as many
 
