@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -103,6 +104,111 @@ func TestSecretIsMade(t *testing.T) {
 		if value, _, _ = strings.Cut(value, "\n"); !ok || len(value) < 40 {
 			t.Errorf("%s%q", key, value)
 		}
+	}
+}
+
+// TestFurtherListeners: what the configuration opens besides is open for the cluster, and nothing else.
+func TestFurtherListeners(t *testing.T) {
+	opened := func(config map[string]any) []string {
+		t.Helper()
+		files, err := render(t, map[string]any{"discovery": from(map[string]any{"service": "vllm"}), "config": config})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return regexp.MustCompile(`port: [0-9]+`).FindAllString(files["warmpath/templates/networkpolicy.yaml"], -1)
+	}
+	if got := opened(map[string]any{}); got != nil {
+		t.Errorf("%v are open", got)
+	}
+	got := opened(map[string]any{
+		"kv_events":      map[string]any{"listen": "tcp://0.0.0.0:5557", "listen_ranks": 2},
+		"lease":          map[string]any{"listen": "[::]:8090", "token_file": "/etc/warmpath/secret/lease"},
+		"trtllm":         map[string]any{"cluster": map[string]any{"listen": "0.0.0.0:8001"}},
+		"disaggregation": map[string]any{"notify_listen": "0.0.0.0:8500"},
+	})
+	want := []string{"port: 5557", "port: 5558", "port: 8090", "port: 8001", "port: 8500"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v are open, want %v", got, want)
+	}
+}
+
+// TestEveryValue: each value of values.yaml changes what is rendered, where what it belongs to is on.
+func TestEveryValue(t *testing.T) {
+	on := func() map[string]any {
+		return map[string]any{
+			"discovery": from(map[string]any{"service": "vllm"}), "extproc": map[string]any{"enabled": true},
+			"podMonitor": map[string]any{"enabled": true},
+		}
+	}
+	// without autoscaling, which takes the place of replicas
+	with := func(path string, value any) map[string]any {
+		values := on()
+		if strings.HasPrefix(path, "autoscaling.") {
+			values["autoscaling"] = map[string]any{"enabled": true}
+		}
+		at := values
+		keys := strings.Split(path, ".")
+		for _, key := range keys[:len(keys)-1] {
+			below, ok := at[key].(map[string]any)
+			if !ok {
+				below = map[string]any{}
+				at[key] = below
+			}
+			at = below
+		}
+		if value != nil {
+			at[keys[len(keys)-1]] = value
+		}
+		return values
+	}
+	text := func(values map[string]any) string {
+		t.Helper()
+		files, err := render(t, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(files, "warmpath/templates/secret.yaml") // is random
+		delete(files, "warmpath/templates/NOTES.txt")
+		var b strings.Builder
+		for _, f := range slices.Sorted(maps.Keys(files)) {
+			b.WriteString(files[f])
+		}
+		return b.String()
+	}
+	others := map[string]any{
+		"replicas": 3, "image.repository": "r", "image.tag": "1", "image.pullPolicy": "Always",
+		"imagePullSecrets":     []any{map[string]any{"name": "s"}},
+		"discovery.kubernetes": []any{map[string]any{"pool": "p"}}, "config.timeouts.drain": "30s",
+		"existingSecret": "s", "service.type": "NodePort", "service.port": 81,
+		"service.annotations": map[string]any{"a": "b"}, "extproc.enabled": false, "extproc.port": 9003,
+		"extproc.tls": false, "rbac.create": false, "rbac.namespaces": []any{"n"}, "serviceAccount.name": "a",
+		"autoscaling.enabled": false, "autoscaling.minReplicas": 3, "autoscaling.maxReplicas": 9,
+		"autoscaling.openRequests": 100, "podDisruptionBudget.enabled": false, "podDisruptionBudget.minAvailable": 2,
+		"networkPolicy.enabled": false, "networkPolicy.monitoringNamespace": "m", "podMonitor.enabled": false,
+		"podMonitor.labels": map[string]any{"a": "b"}, "resources.requests.cpu": "2",
+		"resources.requests.memory": "1Gi", "resources.limits.memory": "3Gi", "terminationGracePeriodSeconds": 120,
+		"podAnnotations": map[string]any{"a": "b"}, "nodeSelector": map[string]any{"a": "b"},
+		"tolerations": []any{map[string]any{"key": "gpu", "operator": "Exists"}},
+		"affinity":    map[string]any{"nodeAffinity": map[string]any{}},
+	}
+	var check func(path string, v any)
+	check = func(path string, v any) {
+		if below, ok := v.(map[string]any); ok && len(below) > 0 {
+			for key, v := range below {
+				check(strings.TrimPrefix(path+"."+key, "."), v)
+			}
+			return
+		}
+		if _, ok := others[path]; !ok {
+			t.Errorf("%s is not tried", path)
+		} else if text(with(path, nil)) == text(with(path, others[path])) {
+			t.Errorf("%s: %v changes nothing", path, others[path])
+		}
+		delete(others, path)
+	}
+	check("", load(t).Values)
+	for path := range others {
+		t.Errorf("values.yaml has no %s", path)
 	}
 }
 

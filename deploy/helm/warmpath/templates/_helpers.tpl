@@ -22,6 +22,23 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- .Values.existingSecret | default (include "warmpath.name" .) -}}
 {{- end -}}
 
+{{/* The ports, as YAML, of further listeners that config opens: engines and programs come to them from within the cluster. */}}
+{{- define "warmpath.further" -}}
+{{- $c := .Values.config -}}
+{{- $events := dig "kv_events" "listen" "" $c -}}
+{{- if $events -}}
+{{- $first := int (regexFind "[0-9]+$" $events) -}}
+{{- range untilStep $first (add $first (int (dig "kv_events" "listen_ranks" 1 $c)) | int) 1 }}
+- port: {{ . }}
+{{- end }}
+{{- end }}
+{{- range list (dig "lease" "listen" "" $c) (dig "trtllm" "cluster" "listen" "" $c) (dig "disaggregation" "notify_listen" "" $c) }}
+{{- with regexFind "[0-9]+$" . }}
+- port: {{ . }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{- define "warmpath.config" -}}
 {{- if not .Values.discovery.kubernetes -}}
 {{- fail "discovery.kubernetes is empty: say where the engines are, such as --set discovery.kubernetes[0].service=vllm" -}}
