@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/enginetest"
+	"github.com/warmpath/warmpath/internal/freeport"
 )
 
 // newLessor is a router with two simulated engines that gives leases, and the ends that its fleet told.
@@ -389,10 +391,24 @@ func TestLeaseClient(t *testing.T) {
 	if s := r.fleet.Stats(); s.Leases != 0 || r.lessor.Open() != 0 {
 		t.Errorf("%d leases, %d open", s.Leases, r.lessor.Open())
 	}
-	refused, err := exec.Command(
-		python, "../../deploy/lease/lease.py", r.lessor.at, `{"model":"none"}`).CombinedOutput()
-	if text := string(refused); err == nil || !strings.Contains(text, "known models: m") ||
-		strings.Contains(text, "Traceback") {
-		t.Errorf("a model that is not there: %v: %s; want the router's message alone", err, text)
+	complains := func(want string, args ...string) {
+		t.Helper()
+		out, err := exec.Command(python, append([]string{"../../deploy/lease/lease.py"}, args...)...).CombinedOutput()
+		if text := string(out); err == nil || !strings.Contains(text, want) || strings.Contains(text, "Traceback") {
+			t.Errorf("%v: %v: %s; want %s, and no more", args, err, text, want)
+		}
 	}
+	complains("known models: m", r.lessor.at, `{"model":"none"}`)
+	complains("python3 lease.py http://127.0.0.1:8090", r.lessor.at)
+	complains("not JSON", r.lessor.at, `{"model"`)
+	nobody := "http://" + freeport.Address()
+	complains(nobody, nobody, `{"model":"m"}`)
+	router := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/v1/route" {
+			_, _ = fmt.Fprintf(
+				w, `{"lease":"x","method":"POST","url":"%s/engine","set_headers":{},"body":null}`, nobody)
+		}
+	}))
+	defer router.Close()
+	complains(nobody+"/engine: ", router.URL, `{"model":"m"}`)
 }

@@ -12,13 +12,22 @@ import urllib.error
 import urllib.request
 
 
+def opened(request):
+    try:
+        return urllib.request.urlopen(request)
+    except urllib.error.HTTPError:
+        raise
+    except OSError as e:
+        raise ConnectionError(f"{request.full_url}: {e}") from e
+
+
 class Router:
     def __init__(self, url, token=""):
         self.url, self.auth = url.rstrip("/"), {"Authorization": "Bearer " + token} if token else {}
 
     def call(self, path, data, headers=()):
         request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json", **dict(headers), **self.auth})
-        with urllib.request.urlopen(request) as answer:
+        with opened(request) as answer:
             return json.loads(answer.read() or b"null")
 
     def chat(self, body, headers=()):
@@ -31,7 +40,7 @@ class Router:
         try:
             request = urllib.request.Request(order["url"], data, order["set_headers"], method=order["method"])
             try:
-                answer = urllib.request.urlopen(request)
+                answer = opened(request)
             except urllib.error.HTTPError as e:
                 end = {"status": e.code, "retry_after": float(e.headers.get("Retry-After") or 0)}
                 raise
@@ -55,10 +64,14 @@ class Router:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     try:
         for piece in Router(sys.argv[1], os.environ.get("LEASE_TOKEN", "")).chat(json.loads(sys.argv[2])):
             sys.stdout.write(piece.decode())
+    except json.JSONDecodeError as e:
+        sys.exit(f"the request is not JSON: {e}")
     except urllib.error.HTTPError as refusal:
         sys.exit(f"{refusal.code} of {refusal.url}: {refusal.read().decode()}")
     except OSError as e:
-        sys.exit(f"{sys.argv[1]}: {e}")
+        sys.exit(str(e))
