@@ -129,7 +129,7 @@ install_clients() {
 # test says so.
 install_users() {
   install_clients
-  for part in langchain agents openai_go otelcol litellm aiperf; do
+  for part in langchain openai_agents agents openai_go otelcol litellm aiperf; do
     ("install_$part") || say "$part is left out"
   done
 }
@@ -139,7 +139,12 @@ install_langchain() {
   done_with venv-langchain pins-langchain.txt
 }
 
-# agents are Node programs: the official Node client, Claude Code and Codex (660 MB).
+install_openai_agents() {
+  venv venv-openai-agents pins-openai-agents.txt
+  done_with venv-openai-agents pins-openai-agents.txt
+}
+
+# agents are Node programs: the official Node client, the AI SDK, Claude Code and Codex (710 MB).
 install_agents() {
   if cmp -s "$here/clients/package-lock.json" "$dir/node/installed"; then
     say "the Node programs are there"
@@ -259,8 +264,8 @@ EOF
 }
 
 case $what in
-vllm | sglang | llama | ollama | clients | users | langchain | agents | openai_go | otelcol | litellm | aiperf | nixl | nixl_sglang | all) ;;
-*) fail "usage: install.sh vllm|sglang|llama|ollama|clients|users|langchain|agents|openai_go|otelcol|litellm|aiperf|nixl|nixl_sglang|all [DIR]" ;;
+vllm | sglang | llama | ollama | clients | users | langchain | openai_agents | agents | openai_go | otelcol | litellm | aiperf | nixl | nixl_sglang | all) ;;
+*) fail "usage: install.sh vllm|sglang|llama|ollama|clients|users|langchain|openai_agents|agents|openai_go|otelcol|litellm|aiperf|nixl|nixl_sglang|all [DIR]" ;;
 esac
 mkdir -p "$dir"
 dir=$(CDPATH='' cd -- "$dir" && pwd)

@@ -144,14 +144,28 @@ class Libraries(Rig):
         self.assertEqual(wrong.exception.body["error"]["type"], "not_found_error")
         self.assertEqual(self.came(MESSAGES), 2)
 
-    def test_openai_node(self):
+    def play_node(self, package, name):
+        """Plays a script of clients/, in a folder from where Node finds its packages."""
         modules = fleet.DIRECTORY / "node/node_modules"
-        self.need(modules / "openai", "agents")
-        script = self.home / "openai.mjs"
-        script.write_text((CLIENTS / "openai.mjs").read_text())
+        self.need(modules / package, "agents")
+        script = self.home / name
+        script.write_text((CLIENTS / name).read_text())
         (self.home / "node_modules").symlink_to(modules)
         self.assertIn("ok", self.play(self.need_program("node", "nodejs"), script, self.url, simulated.MODEL))
+
+    def test_openai_node(self):
+        self.play_node("openai", "openai.mjs")
         self.assertEqual(self.came(CHAT), 3)
+
+    def test_ai_sdk(self):
+        self.play_node("ai", "ai.mjs")
+        self.assertEqual((self.came(RESPONSES), self.came(CHAT), self.came(MESSAGES)), (3, 6, 3))
+
+    def test_openai_agents(self):
+        python = fleet.DIRECTORY / "venv-openai-agents/bin/python"
+        self.need(fleet.DIRECTORY / "venv-openai-agents/installed", "openai_agents")
+        self.assertIn("ok", self.play(python, "-B", CLIENTS / "openai_agents.py", self.url, simulated.MODEL))
+        self.assertEqual((self.came(RESPONSES), self.came(CHAT)), (4, 4))
 
     def test_openai_go(self):
         self.need(fleet.DIRECTORY / "openai-go/openai-go", "openai_go")

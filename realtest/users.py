@@ -13,6 +13,8 @@ CLIENTS = {
     "openai, Node": "test_clients.Libraries.test_openai_node",
     "openai, Go": "test_clients.Libraries.test_openai_go",
     "anthropic, Python": "test_clients.Libraries.test_anthropic_python",
+    "AI SDK, Node": "test_clients.Libraries.test_ai_sdk",
+    "OpenAI Agents SDK": "test_clients.Libraries.test_openai_agents",
     "LangChain": "test_clients.Libraries.test_langchain",
     "LiteLLM in front": "test_clients.LiteLLM.test_in_front",
     "LiteLLM behind": "test_clients.LiteLLM.test_behind",
