@@ -29,7 +29,9 @@ func HopByHop(name string) bool {
 // The latter are llm-d's, which tell the sidecar of an engine whom else to ask (llm-d-router, pd-sidecar), SGLang's,
 // which override members of the body (0.5.23, request_headers.py), those by which a client of SMG or Dynamo picks the
 // worker, and TensorRT-LLM's from its orchestrator to workers: that the body is no JSON, and that its hand-over is
-// signed. Requests and upgrades share it.
+// signed. The same goes for orders to a proxy before an engine, which Envoy and Linkerd take from callers that they
+// trust, as the router is one: limits of time, which end requests as if the engine had failed, repetitions, addresses.
+// Requests and upgrades share it.
 func Withheld(name string, transfers bool) bool {
 	switch name {
 	case "X-Prefiller-Host-Port", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port", "X-Kv-Cache-Source-Host-Port",
@@ -37,7 +39,15 @@ func Withheld(name string, transfers bool) bool {
 		"X-Dynamo-Prefill-Dp-Rank", "X-Trtllm-Msgpack", "X-Trtllm-Disagg-Auth":
 		return !transfers
 	}
-	return strings.HasPrefix(name, "X-Warmpath-") || !transfers && strings.HasPrefix(name, "X-Override-")
+	if transfers {
+		return strings.HasPrefix(name, "X-Warmpath-")
+	}
+	for _, begins := range [...]string{"X-Warmpath-", "X-Override-", "X-Envoy-", "L5d-"} {
+		if strings.HasPrefix(name, begins) {
+			return true
+		}
+	}
+	return false
 }
 
 // Told reports whether a header of an engine's answer, in canonical form, reaches the client, as those of one hop never
