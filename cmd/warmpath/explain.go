@@ -136,20 +136,20 @@ func runExplain(ctx context.Context, e env, o explainOptions, request string) er
 	}
 	var held heldTurns
 	var running runningLegs
-	var err error
+	var unsaid error
 	if request != "" { // in the order in which it goes through these, so that it is missed in none
-		if held, err = askHeld(ctx, o, request); err != nil {
-			return err
-		}
-		if running, err = askRunning(ctx, o, request); err != nil {
-			return err
+		if held, unsaid = askHeld(ctx, o, request); unsaid == nil {
+			running, unsaid = askRunning(ctx, o, request)
 		}
 	}
 	a, err := askWhy(ctx, o, request)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if len(a.Decisions) == 0 && len(held.Held) == 0 && len(running.Running) == 0 {
+	case len(a.Decisions) > 0 || len(held.Held) > 0 || len(running.Running) > 0:
+	case unsaid != nil:
+		return unsaid
+	default:
 		return nothingFound(&a, o, request)
 	}
 	if err := showDecisions(e, o, a.Decisions); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -230,5 +231,28 @@ func TestExplainRunning(t *testing.T) {
 	}
 	if code, out, _ := r.explain(t, "long", "--json"); code != 0 || !strings.Contains(out, `"state":"answering"`) {
 		t.Errorf("as JSON: exit code %d, %q", code, out)
+	}
+}
+
+// TestExplainByAnOlderRouter: a router that does not say what runs is asked why as before; where nothing is found, that
+// it does not say is told.
+func TestExplainByAnOlderRouter(t *testing.T) {
+	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != "/admin/decisions":
+			http.NotFound(w, r)
+		case r.URL.Query().Get("request") == "known":
+			_, _ = io.WriteString(w, `{"decisions":[{"request":"known","endpoint":"e0"}],"kept":1,"total":1}`)
+		default:
+			_, _ = io.WriteString(w, `{"decisions":[],"kept":1,"total":1}`)
+		}
+	}))
+	defer admin.Close()
+	r := &rig{router: &router{adminURL: admin.URL}}
+	if code, out, log := r.explain(t, "known"); code != exitOK || !strings.Contains(out, "known -> e0") {
+		t.Errorf("exit code %d, %q, %q", code, out, log)
+	}
+	if code, _, log := r.explain(t, "other"); code != exitRuntime || !strings.Contains(log, "404") {
+		t.Errorf("exit code %d, %q", code, log)
 	}
 }
