@@ -95,8 +95,9 @@ func ErrorAnswer(body []byte) (code int, said string, ok bool) {
 	return errorCode(body), errorMessage(body), true
 }
 
-// errorCode finds the HTTP status in an error event: a numeric member "code", or the status for an Anthropic error type
-// (Anthropic API, "Errors"). A quoted name cannot occur inside a string, so the message's text cannot mislead.
+// errorCode finds the HTTP status in an error event: a member "code" that is a number, or one in quotes (LiteLLM,
+// ProxyException), or the status for an Anthropic error type (Anthropic API, "Errors"). A quoted name cannot occur
+// inside a string, so the message's text cannot mislead.
 func errorCode(event []byte) int {
 	for rest := event; ; {
 		_, after, ok := bytes.Cut(rest, []byte(`"code"`))
@@ -108,13 +109,14 @@ func errorCode(event []byte) int {
 		if !c.Take(':') {
 			continue
 		}
+		quoted := c.Take('"')
 		c.Space()
 		n := 0
 		for c.Pos < len(c.Data) && c.Data[c.Pos] >= '0' && c.Data[c.Pos] <= '9' && n < 1000 {
 			n = 10*n + int(c.Data[c.Pos]-'0')
 			c.Pos++
 		}
-		if n >= 100 && n < 1000 {
+		if n >= 100 && n < 1000 && (!quoted || c.Take('"')) {
 			return n
 		}
 	}

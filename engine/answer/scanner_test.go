@@ -195,12 +195,15 @@ func TestErrorAnswer(t *testing.T) {
 		said string
 		ok   bool
 	}{
-		`{"error":{"message":"died","type":"InternalServerError","code":500}}`:  {500, "died", true},
-		" {\n \"object\" : \"error\", \"message\" : \"full\", \"code\" : 503 }": {503, "full", true},
-		`{"type":"error","error":{"type":"overloaded_error","message":"wait"}}`: {503, "wait", true},
-		`{"error":"model is gone"}`:                  {0, "", true},
-		`{"error":{"message":"the beginning of a lo`: {0, "", true},
-		`{"error":null,"choices":[]}`:                {},
+		`{"error":{"message":"died","type":"InternalServerError","code":500}}`:             {500, "died", true},
+		" {\n \"object\" : \"error\", \"message\" : \"full\", \"code\" : 503 }":            {503, "full", true},
+		`{"type":"error","error":{"type":"overloaded_error","message":"wait"}}`:            {503, "wait", true},
+		`{"error":{"message":"late","type":"None","param":"None","code":"408"}}`:           {408, "late", true},
+		`{"error":{"message":"odd","code": "408 or so"}}`:                                  {0, "odd", true},
+		`{"error":{"message":"odd","code":"4080"}}`:                                        {0, "odd", true},
+		`{"error":"model is gone"}`:                                                        {0, "", true},
+		`{"error":{"message":"the beginning of a lo`:                                       {0, "", true},
+		`{"error":null,"choices":[]}`:                                                      {},
 		`{"id":"r","object":"response","status":"failed","error":{"code":"server_error"}}`: {},
 		`{"choices":[{"message":{"content":"{\"error\":{}}"}}]}`:                           {},
 		`[{"error":{}}]`: {}, `"error"`: {}, ``: {}, `{`: {}, `{"error`: {}, `{"error":`: {}, `<html>`: {},
