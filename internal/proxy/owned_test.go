@@ -119,6 +119,8 @@ func TestOwned(t *testing.T) {
 		{"GET", "/v1/responses/ID", ""},
 		{"HEAD", "/v1/responses/ID", ""},
 		{"DELETE", "/v1/responses/ID", ""},
+		{"DELETE", "/v1/responses//ID", ""},
+		{"GET", "/v1//files///ID/content", ""},
 		{"POST", "/v1/responses/ID/cancel", "{}"},
 		{"GET", "/v1/responses/ID/input_items", ""},
 		{"GET", "/v1/responses/ID/", ""},

@@ -16,9 +16,12 @@ func (k Kept) Lists(method string) bool {
 	return k.Is && k.ID == "" && (method == http.MethodGet || method == http.MethodHead)
 }
 
-// KeptAt reads a path. Collections are those of OpenAI's and Anthropic's APIs that engines, and servers before them,
-// have.
+// KeptAt reads a path, with slashes that follow each other as one: nginx and other servers before engines make that of
+// them. Collections are those of OpenAI's and Anthropic's APIs that engines, and servers before them, have.
 func KeptAt(method, path string) Kept {
+	for strings.Contains(path, "//") {
+		path = strings.ReplaceAll(path, "//", "/")
+	}
 	if method == http.MethodPost && path == "/open_session" { // SGLang
 		return Kept{Is: true}
 	}
