@@ -39,22 +39,62 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if l.trusted().Trusts(guard.SourceOf(c.RemoteAddr().String())) {
-			return proxyproto.NewConn(c, proxyproto.WithPolicy(proxyproto.REQUIRE),
-				proxyproto.SetReadHeaderTimeout(l.within)), nil
+			below := &below{Conn: c}
+			return &conn{
+				Conn: proxyproto.NewConn(below, proxyproto.WithPolicy(proxyproto.REQUIRE),
+					proxyproto.SetReadHeaderTimeout(l.within)),
+				below: below, tell: l.tell,
+			}, nil
 		}
-		now := instant.Now()
-		if last := l.told.Load(); now-last >= int64(tellAgain) && l.told.CompareAndSwap(last, now) {
-			l.log.Warn("a connection was refused: proxy_protocol takes them from trusted_proxies only",
-				"from", c.RemoteAddr().String())
-		}
+		l.tell(c, "a connection was refused: proxy_protocol takes them from trusted_proxies only")
 		_ = c.Close()
 	}
 }
 
+// tell logs why a connection ends, once in a while.
+func (l *listener) tell(c net.Conn, why string) {
+	now := instant.Now()
+	if last := l.told.Load(); now-last >= int64(tellAgain) && l.told.CompareAndSwap(last, now) {
+		l.log.Warn(why, "from", c.RemoteAddr().String())
+	}
+}
+
+// conn is a connection of a trusted proxy.
+type conn struct {
+	*proxyproto.Conn
+	below *below
+	tell  func(net.Conn, string)
+}
+
+// Read tells of a proxy that says something else than a header. One that says nothing only looks whether the port is
+// open.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil && c.ProxyHeader() == nil && c.below.said.Load() {
+		c.tell(c.below.Conn, "a connection was closed: proxy_protocol is set, and it does not begin with a header of "+
+			"the PROXY protocol (in HAProxy: send-proxy-v2, and check-send-proxy for its checks)")
+	}
+	return n, err
+}
+
+// below is the connection itself, and knows whether anything has come.
+type below struct {
+	net.Conn
+	said atomic.Bool
+}
+
+func (c *below) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 && !c.said.Load() {
+		c.said.Store(true)
+	}
+	return n, err
+}
+
 // Unwrap is the connection below one of a Listener; another one as it is.
 func Unwrap(c net.Conn) net.Conn {
-	if p, ok := c.(*proxyproto.Conn); ok {
-		return p.Raw()
+	if p, ok := c.(*conn); ok {
+		return p.below.Conn
 	}
 	return c
 }

@@ -44,6 +44,7 @@ func TestListener(t *testing.T) {
 		{"version 2, IPv6", here, v2(t, "[2001:db8::7]:4711"), "[2001:db8::7]:4711"},
 		{"a question of the proxy's own", here, string(proxyproto.SIGV2) + "\x20\x00\x00\x00", here},
 		{"it does not know", here, "PROXY UNKNOWN\r\n", here},
+		{"nothing", here, "", ""},
 		{"no header", here, "GET / HTTP/1.1\r\n", ""},
 		{"half a header", here, "PROXY TCP4 198.51", ""},
 		{"rubbish for a header", here, "PROXY TCP4 a b c d\r\n", ""},
@@ -55,7 +56,8 @@ func TestListener(t *testing.T) {
 				t.Fatal(err)
 			}
 			proxies := mustParse(t, "", c.trusted)
-			l = Listener(l, func() *Proxies { return proxies }, time.Hour, slog.New(slog.DiscardHandler))
+			var log strings.Builder
+			l = Listener(l, func() *Proxies { return proxies }, time.Hour, slog.New(slog.NewTextHandler(&log, nil)))
 			var wg sync.WaitGroup
 			defer wg.Wait()
 			defer l.Close()
@@ -93,6 +95,15 @@ func TestListener(t *testing.T) {
 			case c.want != "" &&
 				(!strings.HasPrefix(string(got), c.want) || !strings.HasSuffix(string(got), " said hello\n")):
 				t.Errorf("got %q, want a client at %s", got, c.want)
+			}
+			_ = l.Close()
+			wg.Wait()
+			if told, want := strings.Count(log.String(), "a connection was "), 1; c.want != "" || c.says == "" {
+				if told != 0 {
+					t.Errorf("the log has %s", log.String())
+				}
+			} else if told != want || !strings.Contains(log.String(), "from=127.0.0.1:") {
+				t.Errorf("the log has %q, want why the connection ended", log.String())
 			}
 		})
 	}
