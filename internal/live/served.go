@@ -40,7 +40,7 @@ type Served struct {
 	BytesIn, BytesOut int64
 	Chunks            int // pieces of the answer passed on, one flush each
 
-	Outcome fleet.Outcome // of the last attempt
+	Outcome fleet.Outcome // of the last attempt, or of the router's refusal
 	// of the last attempt; zero when there was none. Of a request that was split, its decode leg's
 	Decision route.Decision
 	Prefill  route.Decision // of its prefill leg; zero when it was not split

@@ -184,6 +184,11 @@ func (r *rig) booksBalance() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, s := range r.served {
+		if s.Error != "" && s.Outcome == fleet.OK {
+			r.t.Errorf("a request that the router answered with %d %s counts as a success", s.Status, s.Error)
+		}
+	}
 	if uint64(len(r.ended)) != s.Decisions {
 		r.t.Errorf("%d decisions, %d ends", s.Decisions, len(r.ended))
 	}

@@ -28,7 +28,7 @@ func (c *call) refuse(err error) {
 	c.served.Status = f.Status
 	c.served.Message, c.served.Limit = fault.Unsaid(err).Error(), c.limit(err)
 	c.served.Refused = !c.reached || c.served.Limit != ""
-	if c.served.Attempts == 0 {
+	if c.served.Outcome == fleet.OK { // no attempt has failed
 		c.served.Outcome = fleet.ClientError
 		if f.Status >= http.StatusInternalServerError {
 			c.served.Outcome = fleet.Abandoned
