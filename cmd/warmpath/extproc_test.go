@@ -466,7 +466,7 @@ func TestExternalProcessingKeys(t *testing.T) {
 }
 
 // TestExternalProcessingSidecar: ranks of a pod are named by its sidecar's port, and the sidecar is told which; what
-// clients say to sidecars is not.
+// clients say to sidecars, and how long Envoy itself is to wait, is not.
 func TestExternalProcessingSidecar(t *testing.T) {
 	t.Parallel()
 	e := &envoy{request: duplex, response: duplex}
@@ -474,7 +474,9 @@ func TestExternalProcessingSidecar(t *testing.T) {
 	body := bytes.NewReader([]byte(chat(false, "hello")))
 	x := &exchanged{
 		e: e, w: httptest.NewRecorder(), r: httptest.NewRequest(http.MethodPost, "/v1/chat/completions", body),
-		path: "/v1/chat/completions", header: http.Header{"X-Prefiller-Host-Port": {"169.254.169.254:80"}},
+		path: "/v1/chat/completions", header: http.Header{
+			"X-Prefiller-Host-Port": {"169.254.169.254:80"}, "Grpc-Timeout": {"1m"},
+		},
 	}
 	x.r.Header = x.header.Clone()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -490,7 +492,8 @@ func TestExternalProcessingSidecar(t *testing.T) {
 	for _, s := range r.fleet.Status() {
 		known = known || s.Endpoint.URL == rank
 	}
-	if x.to != "127.0.0.1:8000" || !known || x.header.Get("X-Prefiller-Host-Port") != "" {
+	if x.to != "127.0.0.1:8000" || !known || x.header.Get("X-Prefiller-Host-Port") != "" ||
+		x.header.Get("Grpc-Timeout") != "" {
 		t.Errorf("named %s, header %v", x.to, x.header)
 	}
 }
