@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -161,13 +162,15 @@ func TestProbesOfManifests(t *testing.T) {
 					_, address, _ := strings.Cut(ports[at(get, "port")], "://")
 					q, _ := http.NewRequest(http.MethodGet, "http://"+address+at(get, "path").(string), nil)
 					q.Host = "10.1.2.3"
-					res, err := http.DefaultClient.Do(q)
-					if err != nil {
-						t.Fatalf("%s: %s: %v", file, probe, err)
-					}
-					if res.Body.Close(); res.StatusCode != http.StatusOK {
-						t.Errorf("%s: %s: %d", file, probe, res.StatusCode)
-					}
+					// at first it is starting, and then it stays ready
+					eventually(t, fmt.Sprintf("%s: %s is answered with 200", file, probe), func() bool {
+						res, err := http.DefaultClient.Do(q)
+						if err != nil {
+							t.Fatalf("%s: %s: %v", file, probe, err)
+						}
+						_ = res.Body.Close()
+						return res.StatusCode == http.StatusOK
+					})
 				}
 			}
 		})
