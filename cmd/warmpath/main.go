@@ -25,7 +25,7 @@ func main() {
 		<-ctx.Done()
 		stop() // a second signal ends the process at once
 	}()
-	os.Exit(Main(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(Main(ctx, os.Args[1:], os.Environ(), os.Stdin, terminal.Guard(os.Stdout), terminal.Guard(os.Stderr)))
 }
 
 // Main runs one command and returns the exit code. It is the whole program, so that tests can run it.

@@ -1,7 +1,7 @@
 // Package terminal draws for people who read a terminal: tables, bars, a line or some lines that are drawn over. It
 // owns how figures look there and which library draws them. It promises text that can be piped into a file: colours
-// come only from an Ink that is on, and control sequences only from Line, ClearLine and Area. It never knows what the
-// figures mean.
+// come only from an Ink that is on, and control sequences only from Line, ClearLine and Area; a Guarded writer lets no
+// others through. It never knows what the figures mean.
 package terminal
 
 import (
@@ -16,7 +16,7 @@ import (
 
 // Is reports whether w is a terminal.
 func Is(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := plain(w).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
@@ -28,7 +28,7 @@ func Holds(f *os.File, columns, lines int) bool {
 
 // Size is the size of a terminal; 0 and 0 of what is none.
 func Size(w io.Writer) (columns, lines int) {
-	if f, ok := w.(*os.File); ok {
+	if f, ok := plain(w).(*os.File); ok {
 		if width, height, err := term.GetSize(int(f.Fd())); err == nil {
 			return width, height
 		}
@@ -47,23 +47,31 @@ func Colours(w io.Writer, lookup func(string) (string, bool)) Ink {
 	return Ink(Is(w) && no == "" && kind != "dumb")
 }
 
+const (
+	good     = "\x1b[32m"
+	bad      = "\x1b[31m"
+	middling = "\x1b[33m"
+	strong   = "\x1b[1m"
+	off      = "\x1b[0m"
+)
+
 // Good colours a word that says that something is well.
-func (on Ink) Good(s string) string { return on.paint("32", s) }
+func (on Ink) Good(s string) string { return on.paint(good, s) }
 
 // Bad colours a word that says that something is broken.
-func (on Ink) Bad(s string) string { return on.paint("31", s) }
+func (on Ink) Bad(s string) string { return on.paint(bad, s) }
 
 // Middling colours a word that says that something is neither.
-func (on Ink) Middling(s string) string { return on.paint("33", s) }
+func (on Ink) Middling(s string) string { return on.paint(middling, s) }
 
 // Strong makes a word bold.
-func (on Ink) Strong(s string) string { return on.paint("1", s) }
+func (on Ink) Strong(s string) string { return on.paint(strong, s) }
 
 func (on Ink) paint(code, s string) string {
 	if !on || s == "" {
 		return s
 	}
-	return "\x1b[" + code + "m" + s + "\x1b[0m"
+	return code + s + off
 }
 
 // Bar draws a share, 0 to 1.
@@ -74,7 +82,10 @@ func Bar(share float64) string {
 }
 
 // Line draws over the line that the cursor is in.
-func Line(w io.Writer, text string) { fmt.Fprint(w, "\r\x1b[K", text) }
+func Line(w io.Writer, text string) {
+	fmt.Fprint(plain(w), "\r\x1b[K")
+	fmt.Fprint(w, text)
+}
 
 // ClearLine empties the line that the cursor is in.
 func ClearLine(w io.Writer) { Line(w, "") }
@@ -85,7 +96,7 @@ type Area struct{ lines int }
 // Draw puts a text, which ends with a line break, in the place of the one before.
 func (a *Area) Draw(w io.Writer, text string) {
 	a.Clear(w)
-	if f, ok := w.(*os.File); ok {
+	if f, ok := plain(w).(*os.File); ok {
 		if columns, lines, err := term.GetSize(int(f.Fd())); err == nil {
 			text = clip(text, columns, lines-1)
 		}
@@ -97,7 +108,7 @@ func (a *Area) Draw(w io.Writer, text string) {
 // Clear empties the area.
 func (a *Area) Clear(w io.Writer) {
 	if a.lines > 0 {
-		fmt.Fprintf(w, "\x1b[%dA\x1b[J", a.lines)
+		fmt.Fprintf(plain(w), "\x1b[%dA\x1b[J", a.lines)
 	}
 	a.lines = 0
 }
