@@ -1,8 +1,12 @@
 package split
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
@@ -183,6 +187,66 @@ func TestFreeCountsTheDelay(t *testing.T) {
 			t.Errorf("%s: %s of %+v, want %s of %v", c.name, why, w, c.why, c.splitMs)
 		}
 	}
+}
+
+// TestFreePairIsTheCheapest: of all pairs whose prompt one of the two endpoints computes where that costs least, the
+// cheapest is found.
+func TestFreePairIsTheCheapest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, tokens := rapid.IntRange(1, 6).Draw(t, "endpoints"), rapid.IntRange(1, 20_000).Draw(t, "tokens")
+		var views [3]pick.View // prefill, whole, decode
+		for i, leg := range []fleet.Leg{fleet.LegPrefill, fleet.LegUnsplit, fleet.LegDecode} {
+			v := &views[i]
+			*v = pick.View{Leg: leg, PromptTokens: tokens, OutputTokens: 100, Splits: true, Interference: 1}
+			for slot := range n {
+				wait := pick.Wait{
+					WaitMs:   float64(rapid.IntRange(0, 3000).Draw(t, "wait")),
+					Decoding: rapid.IntRange(0, 20).Draw(t, "answers"),
+				}
+				v.Candidates = append(v.Candidates, pick.Candidate{
+					Endpoint: pick.Endpoint{Slot: slot, Key: uint64(slot), Weight: 1, Ramp: 1}, Wait: wait,
+					Pace: pick.Pace{MsPerToken: float64(rapid.IntRange(1, 20).Draw(t, "speed")) / 100, FixedMs: 10},
+					Link: pick.Link{MsPerToken: 0.01, FixedMs: float64(rapid.IntRange(0, 500).Draw(t, "link"))},
+				})
+			}
+		}
+		prefill, whole, decode := &views[0], &views[1], &views[2]
+		var f Free
+		f.Begin(prefill, whole)
+		for which, row := range f.Prefiller {
+			if row >= 0 {
+				f.AddPairs(which, decode)
+			}
+		}
+		_, got, _ := f.Choose(decode)
+		terms := func(v *pick.View, row int) (t pick.Terms) {
+			s := cost.ForSplit(v)
+			cost.Estimate(v, &v.Candidates[row], &s, &t)
+			return t
+		}
+		prefillers := make([]int, n)
+		for i := range prefillers {
+			prefillers[i] = i
+		}
+		slices.SortStableFunc(prefillers, func(a, b int) int {
+			x, y := terms(prefill, a), terms(prefill, b)
+			return cmp.Compare(x.Cost(), y.Cost())
+		})
+		best := math.Inf(1)
+		for _, i := range prefillers[:min(2, n)] {
+			for j := range n {
+				if i == j {
+					continue
+				}
+				computes, answers, soonest := terms(prefill, i), terms(decode, j), terms(whole, f.whole)
+				later := ReadyAt(prefill, &prefill.Candidates[i]) + answers.TTFT() - soonest.TTFT()
+				best = min(best, computes.Cost()+answers.Cost()+max(0, later))
+			}
+		}
+		if n == 1 && got != (fleet.Weighed{}) || n > 1 && (got.SplitMs < best-1e-6 || got.SplitMs > best+cost.NearMs) {
+			t.Fatalf("%d endpoints: the pair costs %v, the best of all %v", n, got.SplitMs, best)
+		}
+	})
 }
 
 // TestAnswersStayAwayFromPrompts: where endpoints need no roles, an answer costs more where prompts take time, and
