@@ -189,7 +189,7 @@ type Sleep uint8
 const (
 	SleepUnknown Sleep = iota // not reported this time
 	Awake
-	Asleep // its requests wait until somebody wakes it (vLLM's sleep mode): it gets none
+	Asleep // its requests wait until it is woken (vLLM's sleep mode): it gets none
 	Dozing // the next request wakes it: llama.cpp's --sleep-idle-seconds
 )
 

@@ -7,7 +7,7 @@ type Names []string
 // All reports whether they mean every name.
 func (n Names) All() bool { return len(n) == 0 }
 
-// Has reports whether a name is one of them. "" is the name of what nobody has named.
+// Has reports whether a name is one of them. "" is the name of a request without a model.
 func (n Names) Has(name string) bool {
 	for _, pattern := range n {
 		if matches(pattern, name) {

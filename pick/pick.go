@@ -50,7 +50,7 @@ func (e Endpoints) Len() int { return len(e.rows) }
 // At is one of them.
 func (e Endpoints) At(i int) *Endpoint { return &e.rows[i].Endpoint }
 
-// Endpoint is who may take the request, what its engine reports, and the work that it has.
+// Endpoint is an endpoint that may take the request, what its engine reports, and the work that it has.
 type Endpoint struct {
 	Name   string
 	Key    uint64  // hash of Name, for hash policies

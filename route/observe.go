@@ -29,25 +29,11 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 			r.describeShort(now, ep)
 		}
 	case Drain:
-		if ep := r.endpoints.Named(ev.Endpoint); ep.Exists() && ep.Draining() == ev.Off {
-			r.registry.Drain(ep, !ev.Off)
-			r.describeShort(now, ep)
-			detail := "draining: no new traffic"
-			if ev.Off {
-				detail = "takes traffic again"
-			}
-			state := r.health.Reader().Reported(ep.Slot())
-			e.Changes = append(e.Changes, Change{Endpoint: ev.Endpoint, From: state, To: state, Detail: detail})
-		}
+		e.Changes = r.drain(now, &ev, e.Changes)
 	case FirstByte:
 		r.firstByte(now, ev.Lease)
 	case ResponseStarted:
-		if f := r.reservation(ev.Lease); f != nil {
-			r.respond(now, ev.Response, f)
-			r.tellNews(News{
-				Kind: NewsResponse, Lease: ev.Lease, Response: conversation.ResponseKey(f.tenant, ev.Response),
-			})
-		}
+		r.responseStarted(now, &ev)
 	case Transferring:
 		if r.reservation(ev.Lease) != nil {
 			r.backlog.Transferring(now, uint32(ev.Lease), r.speed.Reader())
@@ -86,16 +72,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 			r.pools.RenewPolicies()
 		}
 	case Closed:
-		for _, name := range ev.Pools {
-			for _, scope := range [...]string{name, pool.PrefillNamespace(name)} {
-				key := session.KeyOf(ev.Tenant, scope, ev.Session)
-				r.admission.ConversationEnded(key)
-				if r.conversations.ForgetKey(key) { // of the many that never were, nobody is told
-					e.Closed = true
-					r.tellNews(News{Kind: NewsClosed, Conversation: key})
-				}
-			}
-		}
+		e.Closed = r.closed(&ev)
 	case PeerNews:
 		r.peerNews(now, &ev)
 	case PeerGone:
@@ -112,6 +89,47 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	e.More = len(e.Dispatched) >= bound.Step
 	e.News = r.replicas.news
 	return e
+}
+
+// drain begins or ends the draining of an endpoint.
+func (r *Router) drain(now time.Time, ev *Drain, to []Change) []Change {
+	ep := r.endpoints.Named(ev.Endpoint)
+	if !ep.Exists() || ep.Draining() != ev.Off {
+		return to
+	}
+	r.registry.Drain(ep, !ev.Off)
+	r.describeShort(now, ep)
+	detail := "draining: no new traffic"
+	if ev.Off {
+		detail = "takes traffic again"
+	}
+	state := r.health.Reader().Reported(ep.Slot())
+	return append(to, Change{Endpoint: ev.Endpoint, From: state, To: state, Detail: detail})
+}
+
+// responseStarted makes known which endpoint has a response.
+func (r *Router) responseStarted(now time.Time, ev *ResponseStarted) {
+	if f := r.reservation(ev.Lease); f != nil {
+		r.respond(now, ev.Response, f)
+		r.tellNews(News{
+			Kind: NewsResponse, Lease: ev.Lease, Response: conversation.ResponseKey(f.tenant, ev.Response),
+		})
+	}
+}
+
+// closed forgets a conversation, and reports whether it was known.
+func (r *Router) closed(ev *Closed) (known bool) {
+	for _, name := range ev.Pools {
+		for _, scope := range [...]string{name, pool.PrefillNamespace(name)} {
+			key := session.KeyOf(ev.Tenant, scope, ev.Session)
+			r.admission.ConversationEnded(key)
+			if r.conversations.ForgetKey(key) { // other routers are not told of unknown ones
+				known = true
+				r.tellNews(News{Kind: NewsClosed, Conversation: key})
+			}
+		}
+	}
+	return known
 }
 
 // dispatch sends the queued requests that are due and returns their leases.

@@ -18,10 +18,10 @@ import (
 // replica is one router of a fleet.
 type replica struct {
 	*route.Router
-	id   uint64
-	open []fleet.Lease
-	line []fleet.Lease // of open, those that are queued
-	dead bool
+	id     uint64
+	open   []fleet.Lease
+	queued []fleet.Lease // of open
+	dead   bool
 }
 
 // mixes records what its pool's turns are like. It places each in turn.
@@ -179,11 +179,11 @@ func (s *replicas) observe(i int, ev route.Event) route.Entry {
 	r := s.all[i]
 	e := r.Observe(s.now, ev)
 	for _, l := range e.Dispatched {
-		at := slices.Index(r.line, l)
+		at := slices.Index(r.queued, l)
 		if at < 0 {
-			s.t.Fatalf("router %d calls %d, which does not wait", i, l)
+			s.t.Fatalf("router %d dispatches %d, which is not queued", i, l)
 		}
-		r.line = slices.Delete(r.line, at, at+1)
+		r.queued = slices.Delete(r.queued, at, at+1)
 	}
 	s.post(i, e.News)
 	return e
@@ -197,7 +197,7 @@ func (s *replicas) decide(i int, req *fleet.Request) route.Decision {
 	r := s.all[i]
 	r.open = append(r.open, p.Lease)
 	if p.Queued {
-		r.line = append(r.line, p.Lease)
+		r.queued = append(r.queued, p.Lease)
 	}
 	s.post(i, p.News)
 	return p.Decision
@@ -222,7 +222,7 @@ func (s *replicas) deliver(at int) {
 func (s *replicas) finish(i int, l fleet.Lease, o fleet.Outcome) {
 	r := s.all[i]
 	r.open = slices.DeleteFunc(r.open, func(x fleet.Lease) bool { return x == l })
-	r.line = slices.DeleteFunc(r.line, func(x fleet.Lease) bool { return x == l })
+	r.queued = slices.DeleteFunc(r.queued, func(x fleet.Lease) bool { return x == l })
 	if e := s.observe(i, route.Finished{
 		Lease: l, Outcome: o, Usage: fleet.Usage{PromptTokens: 100, OutputTokens: 10},
 	}); e.Ended == nil {
@@ -240,7 +240,7 @@ func (s *replicas) agree() {
 		text := ""
 		for _, e := range r.Status(s.now) {
 			l := e.Load
-			text += fmt.Sprintf("%s: %d requests, %d in line, %d to prefill, %d in use; ",
+			text += fmt.Sprintf("%s: %d requests, %d queued, %d to prefill, %d in use; ",
 				e.Endpoint.Name, l.Requests, l.Queued, l.PrefillTokens, l.ContextTokens)
 		}
 		books = append(books, text)
@@ -401,8 +401,8 @@ func TestTenantsShareTheQueueOfAllRouters(t *testing.T) {
 	s.observe(0, route.FirstByte{Lease: busy.Lease})
 	settle()
 	s.observe(1, route.Tick{})
-	if line := s.all[1].line; len(line) != 1 || line[0] != loud.Lease {
-		t.Errorf("in the queue is %v, want the loud tenant's %d", line, loud.Lease)
+	if queued := s.all[1].queued; !slices.Equal(queued, []fleet.Lease{loud.Lease}) {
+		t.Errorf("%v are queued, want the loud tenant's %d", queued, loud.Lease)
 	}
 	ask(0, "bounded", 1, "a", "c")
 	if d := ask(1, "bounded", 1, "a", "b"); !d.Queued || !d.AtLimit {

@@ -215,7 +215,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 }
 
 // conclude releases any router's lease, see finish. at is when it ended, response the key of the stored response. For a
-// lease of another router it skips the policy and whom to blame, which are per router, and returns nil.
+// lease of another router it skips the policy and health, which are per router, and returns nil.
 func (r *Router) conclude(now, at time.Time, f *reservation, ev *Finished, response session.Key) (ended *Ended) {
 	own := f.peer.peer == 0
 	ep, sent := f.ep, !r.backlog.Reader().Job(f.index).Queued

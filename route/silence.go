@@ -146,7 +146,7 @@ const together = time.Second
 // occupied reports whether non-streamed answers of unknown length occupy all places of an endpoint for a request sent
 // at a time. It then waits for them without any data. They were sent before it, or at about that time: engines take
 // requests in order, and what came later takes nothing from it. An engine that does not report its places is taken to
-// have many. It has one if it is made for one user, or is of an unknown kind and answers nobody while it computes.
+// have many. It has one if it is made for one user, or is of an unknown kind and answers no probe while it computes.
 func (r *Router) occupied(now time.Time, e registry.Endpoint, sent time.Time) bool {
 	places, k := e.Places(), e.Kind()
 	single := k == fleet.KindLlamaCpp || k == fleet.KindOllama ||

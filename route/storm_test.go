@@ -23,28 +23,28 @@ type storm struct {
 	open []fleet.Lease
 
 	at     map[fleet.Lease]string // endpoint of each open lease
-	inLine map[fleet.Lease]bool
+	queued map[fleet.Lease]bool
 }
 
 // observe sends an event. No request may be queued at an idle endpoint, and each is dispatched once.
 func (s *storm) observe(ev route.Event) {
 	if f, ok := ev.(route.Finished); ok {
 		delete(s.at, f.Lease)
-		delete(s.inLine, f.Lease)
+		delete(s.queued, f.Lease)
 	}
 	for _, l := range s.r.Observe(s.now, ev).Dispatched {
-		if !s.inLine[l] {
-			s.Fatalf("%d is called, and does not stand in line", l)
+		if !s.queued[l] {
+			s.Fatalf("%d is dispatched, and is not queued", l)
 		}
-		delete(s.inLine, l)
+		delete(s.queued, l)
 	}
 	busy := map[string]bool{}
 	for l, name := range s.at {
-		busy[name] = busy[name] || !s.inLine[l]
+		busy[name] = busy[name] || !s.queued[l]
 	}
-	for l := range s.inLine {
+	for l := range s.queued {
 		if !busy[s.at[l]] {
-			s.Fatalf("%d stands in line for %s, which has nothing to do", l, s.at[l])
+			s.Fatalf("%d is queued for %s, which has nothing to do", l, s.at[l])
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (s *storm) request() {
 		}
 		s.open = append(s.open, d.Lease)
 		if s.at[d.Lease] = d.Endpoint.Name; d.Queued {
-			s.inLine[d.Lease] = true
+			s.queued[d.Lease] = true
 		}
 		q.Tried = append(q.Tried, d.Endpoint.Name)
 	}
@@ -165,7 +165,7 @@ func TestStorm(t *testing.T) {
 					t.Fatal(err)
 				}
 				s := &storm{
-					T: t, now: time.Unix(1_000_000, 0), at: map[fleet.Lease]string{}, inLine: map[fleet.Lease]bool{},
+					T: t, now: time.Unix(1_000_000, 0), at: map[fleet.Lease]string{}, queued: map[fleet.Lease]bool{},
 					r: route.New(route.Config{
 						Policy: make1, Explain: true, Queue: route.QueueConfig{Ahead: time.Millisecond},
 						Sessions: session.Config{Max: 8}, Responses: 4,

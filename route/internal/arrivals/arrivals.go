@@ -143,8 +143,9 @@ func (r Reader) Fleet(now time.Time, all pick.Endpoints) (f Fleet) {
 	return f
 }
 
-// Demand says who comes to an endpoint of a fleet. Returns are those within takesMs, without a conversation that has
-// been idle there since a tick, 0 for none. If takesMs is below 0 nobody asks for them.
+// Demand is how many turns are expected at an endpoint of a fleet, and how busy it is. Returns are those within
+// takesMs, without a conversation that has been idle there since a tick, 0 for none. They are left out if takesMs is
+// below 0.
 func (r Reader) Demand(now time.Time, slot int, f *Fleet, idle uint32, takesMs float64) (d pick.Demand) {
 	e := r.t.endpoints.Get(slot)
 	if !r.t.without.Has(ablation.Utilisation) {

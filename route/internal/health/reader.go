@@ -192,7 +192,7 @@ func (r Reader) Stands(slot int) time.Duration {
 func (r Reader) TellsWork(slot int) bool { return !r.t.endpoints.Get(slot).standsSince.IsZero() }
 
 // Unheard is how long an endpoint has had requests all the time and sent no byte, since it was last ejected for that.
-// A load of a model is no silence, whoever's request ends it and however.
+// The time until the latest load of a model has ended does not count, also where that was another router's request.
 func (r Reader) Unheard(now time.Time, slot int) time.Duration {
 	e := r.t.endpoints.Get(slot)
 	if e.idleAt.IsZero() {

@@ -7,7 +7,7 @@ import (
 )
 
 // An engine, or a proxy in front of it, may limit each client by its key. Such a 429 concerns that caller alone. A full
-// engine refuses everybody: the endpoint is busy for all once it refused two callers and accepted nothing in between.
+// engine refuses all callers: the endpoint is busy for all once it refused two and accepted nothing in between.
 
 // refusal is a 429 that one caller got.
 type refusal struct {

@@ -147,7 +147,7 @@ func (e Endpoint) ModelLoadTime() time.Duration { return cmp.Or(e.r.modelLoadTim
 
 const firstModelLoad = 5 * time.Second
 
-// Asleep reports that its engine computes nothing until somebody wakes it; why says more.
+// Asleep reports that its engine computes nothing until it is woken; why says more.
 func (e Endpoint) Asleep() (why string, asleep bool) {
 	return e.r.report.Rests, e.r.report.Sleep == fleet.Asleep
 }

@@ -52,8 +52,8 @@ func (t *Table) AddEndpoint(slot int, key uint64) {
 	t.seats[slot] = seat{key: key}
 }
 
-// Describe updates an endpoint's outstanding work, and whether it is fit: whether it may take anybody's traffic, at any
-// time.
+// Describe updates an endpoint's outstanding work, and whether it is fit: whether it may take the traffic of all
+// callers, at any time.
 func (t *Table) Describe(slot int, l fleet.Load, fit bool) {
 	s := &t.seats[slot]
 	s.prefill, s.requests, s.fit = float64(l.PrefillTokens), float64(l.Working()), fit
@@ -79,7 +79,7 @@ type Reader struct{ t *Table }
 // Reader returns a read-only view.
 func (t *Table) Reader() Reader { return Reader{t} }
 
-// Fit is what Describe said last: whether an endpoint may take anybody's traffic, at any time.
+// Fit is what Describe said last: whether an endpoint may take the traffic of all callers, at any time.
 func (r Reader) Fit(slot int32) bool { return r.t.seats[slot].fit }
 
 // Request is what a shortlist is made for.

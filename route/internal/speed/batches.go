@@ -47,7 +47,7 @@ func (s *prefill) computed(now time.Time, j *backlog.Job) (changed []batch) {
 		if i > 0 && s.batches[i-1].end.After(b.begin) {
 			b.begin, b.fresh = s.batches[i-1].end, false
 		}
-		// nobody knows how much of the work in front was done when it arrived
+		// how much of the work in front was done when it arrived is unknown
 		b.waited = b.waited || b.fresh && j.Between > 0
 	}
 	if now.After(b.end) {

@@ -2,8 +2,8 @@
 // and another that answers.
 //
 // It owns the rules, whose words are in package fleet, and what waits count for in them. It compares costs (package
-// cost) of the rows that it is shown and knows no endpoints: who may compute, who may answer, and in how many ms a
-// transfer can begin it is told. It keeps no state and never places anything.
+// cost) of the rows that it is shown and knows no endpoints: its caller says which of them may compute, which may
+// answer, and in how many ms a transfer can begin. It keeps no state and never places anything.
 package split
 
 import (

@@ -91,7 +91,7 @@ func (r Reader) Tokens(slot int, c *Chain, promptTokens int) (tokens int, ok boo
 }
 
 // Deeper reports whether an endpoint may hold more of a prompt than the chain says: it holds all of the conversation's
-// chain, which ends with the last turn, and is believed to hold clearly more. Somebody else may have had the rest
+// chain, which ends with the last turn, and is believed to hold clearly more: another request may have had the rest
 // computed.
 func (r Reader) Deeper(slot int, c *Chain, believed int) bool {
 	e := r.t.endpoints.Get(slot)

@@ -6,9 +6,9 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// run is blocks that an engine stored, one after another, without saying for whom. When a request has ended, its
-// prompt's length and what of it was cached tell which run is its own: it begins where the cached part ended, and ends
-// with the prompt or within the answer.
+// run is blocks that an engine stored, one after another, without saying for which request. When a request has ended,
+// its prompt's length and what of it was cached tell which run is its own: it begins where the cached part ended, and
+// ends with the prompt or within the answer.
 type run struct {
 	slot         int
 	start, depth int // blocks of the prompt in front of the run, and with it
