@@ -183,3 +183,36 @@ func TestPaceLeavesPromptsOut(t *testing.T) {
 		}
 	}
 }
+
+// TestSnapshot: what was learnt of endpoints and of the fleet is the same after a snapshot, and the age of transfers
+// goes on; an endpoint that has left leaves nothing to the next one with its slot.
+func TestSnapshot(t *testing.T) {
+	d := newDecoder(t, 0.1, 12)
+	for i := range 20 {
+		d.together(500 + 100*i)
+	}
+	mixed(d.site, []float64{3_000}, 20, 2000, func(int, int) time.Duration { return 0 })
+	of, all := d.Reader().Export(d.now, 0), d.Reader().ExportFleet()
+	after, later := New(0), time.Minute
+	after.AddEndpoint(0)
+	after.AddEndpoint(1)
+	after.RestoreFleet(&all)
+	after.Restore(d.now.Add(later), 0, &of, later)
+	for slot := range 2 {
+		d.AddEndpoint(slot + 1)
+		got, _ := after.Reader().Pace(slot)
+		want, _ := d.Reader().Pace(slot)
+		if got.FixedMs != want.FixedMs || !within(got.MsPerToken, want.MsPerToken, 1e-9) {
+			t.Errorf("endpoint %d: %+v after a snapshot, want %+v", slot, got, want)
+		}
+	}
+	at := d.now.Add(later)
+	if got, want := after.Reader().Transfer(at, 0), d.Reader().Transfer(at, 0); got != want {
+		t.Errorf("transfers take %+v after a snapshot, want %+v", got, want)
+	}
+	after.RemoveEndpoint(0)
+	after.AddEndpoint(0)
+	if _, moved := after.Reader().LearntTransfer(0); moved || after.Reader().Known(0).Own {
+		t.Error("something is left of an endpoint that was removed")
+	}
+}
