@@ -25,7 +25,7 @@ var (
 		"X-Override-Bootstrap-Host", "X-Override-Rid", "X-SMG-Target-Worker", "x-dynamo-worker-instance-id",
 		"x-dynamo-prefill-instance-id", "x-dynamo-dp-rank", "x-dynamo-prefill-dp-rank", "X-TRTLLM-Msgpack",
 		"x-trtllm-disagg-auth", "x-envoy-upstream-rq-timeout-ms", "X-Envoy-Retry-On", "x-envoy-original-dst-host",
-		"l5d-timeout", "grpc-timeout",
+		"l5d-timeout", "grpc-timeout", "x-gateway-destination-endpoint",
 	}
 )
 
