@@ -14,7 +14,7 @@ func TestKept(t *testing.T) {
 	for _, one := range []bool{false, true} {
 		f := Facts{CacheTokens: 50_000, BlockTokens: 16, OnePrompt: one}
 		e, after := newEngines(t, 1, f), newEngines(t, 1, f)
-		text := func(i int) *fleet.Request { return said(words(i%5, 320), words(100+i, 640)) }
+		text := func(i int) *fleet.Request { return said(words(i/4, 320), words(100+i, 640)) }
 		for i := range 20 {
 			e.serve(0, "", text(i), -1, 1)
 		}
