@@ -145,8 +145,8 @@ var plan = map[string]room{
 	"internal/proxy/paths": {may: []string{"internal/guard", "policy/nearest", "prompt"}},
 	"internal/proxy/fault": {
 		may: []string{
-			"fleet", "internal/guard", "internal/proxy/body", "internal/proxy/paths", "internal/proxy/h1",
-			"internal/proxy/timeouts", "internal/proxy/quota", "internal/proxy/identity", "prompt",
+			"engine/handover", "fleet", "internal/guard", "internal/proxy/body", "internal/proxy/paths",
+			"internal/proxy/h1", "internal/proxy/timeouts", "internal/proxy/quota", "internal/proxy/identity", "prompt",
 			"prompt/jsonscan", "route",
 		},
 	},

@@ -36,6 +36,10 @@ type Connector interface {
 	Keeps(sent bool) bool
 }
 
+// ErrUnfit is of a leg that cannot be sent because of what the request asks for, as it shows only once the engines are
+// chosen.
+var ErrUnfit = errors.New("the engines chosen cannot serve this request")
+
 // Order says when the two engines are asked.
 type Order uint8
 

@@ -57,8 +57,9 @@ func (SGLang) Fits(x *Request) error {
 
 // errSeveral: 0.5.23 was observed to use the first room for all answers of one prompt, and its decode server then to
 // wait for ever, with one room or a list.
-var errSeveral = errors.New(
-	"engine: SGLang 0.5.23 never answers a request for several answers to one prompt in two legs")
+var errSeveral = fmt.Errorf(
+	"%w: SGLang 0.5.23 never answers one for several answers to one prompt in two legs", ErrUnfit,
+)
 
 // Prefill implements Connector.
 func (s SGLang) Prefill(x *Request) (Message, error) {

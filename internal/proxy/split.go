@@ -147,8 +147,8 @@ func (s *split) whole(cause error) (next *route.Plan) {
 	c.keepSession(s.plan.Session)
 	if !c.p.cfg.NoFallback && !c.shutdown.Load() {
 		level := slog.LevelWarn
-		if errors.Is(cause, fault.ErrNoConnector) {
-			level = slog.LevelDebug // the engine is not at fault
+		if fault.Unfit(cause) {
+			level = slog.LevelDebug
 		}
 		c.p.log.Log(c.ctx, level, "prefill leg failed",
 			"request", c.served.ID, "endpoint", s.plan.Prefill.Endpoint.Name, "error", fault.Unsaid(cause))

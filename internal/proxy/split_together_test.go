@@ -259,3 +259,22 @@ func TestTogetherClientLeaves(t *testing.T) {
 		}
 	})
 }
+
+// TestTogetherUnfit: a request that the engines chosen cannot serve in two legs reaches neither, and is the client's to
+// change.
+func TestTogetherUnfit(t *testing.T) {
+	asked := func(http.ResponseWriter, *http.Request) { t.Error("an engine was asked") }
+	r := mergePair(t, asked, asked)
+	r.fleet.Observe(route.Probed{Endpoint: "d", Report: fleet.Report{
+		Healthy: true, Kind: fleet.KindSGLang, Version: "0.5.23",
+	}})
+	res, got := r.post("/v1/chat/completions", `{"model":"m","n":2,"messages":[{"role":"user","content":"hi"}]}`)
+	if res.StatusCode != 400 || !strings.Contains(got, `"not_split"`) || !strings.Contains(got, "several answers") {
+		t.Errorf("%d %s", res.StatusCode, got)
+	}
+	for _, s := range r.fleet.Status() {
+		if s.Failures > 0 || s.Load.Requests > 0 {
+			t.Errorf("%s: %d failures, %d requests", s.Endpoint.Name, s.Failures, s.Load.Requests)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/proxy/body"
@@ -211,6 +212,7 @@ var faults = []struct {
 	{paths.ErrBadPath, Fault{400, "invalid_request_error", "bad_path", 0}},
 	{ErrNoUpgrade, Fault{426, "invalid_request_error", "no_websocket", 0}},
 	{ErrManyFields, Fault{400, "invalid_request_error", "bad_body", 0}},
+	{handover.ErrUnfit, Fault{400, "invalid_request_error", "not_split", 0}},
 	{ErrUnsalted, Fault{400, "invalid_request_error", "cache_not_apart", 0}},
 	{ErrUnread, Fault{426, "invalid_request_error", "no_websocket", 0}},
 	{ErrHead, Fault{431, "invalid_request_error", "header_too_large", 0}},

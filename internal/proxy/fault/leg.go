@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 )
 
@@ -14,6 +15,11 @@ import (
 var ErrNoConnector = errors.New(
 	"no known connector can hand this request's KV cache over from the prefiller's kind of engine",
 )
+
+// Unfit reports whether a leg cannot be sent because of what the request asks for: no engine is at fault.
+func Unfit(err error) bool {
+	return errors.Is(err, ErrNoConnector) || errors.Is(err, handover.ErrUnfit)
+}
 
 // Types of errors that name the failed leg, as in production-stack.
 const (
@@ -87,6 +93,8 @@ func (e *legError) fault() Fault {
 		f.Status = e.status
 	case errors.As(e.err, &inner):
 		return inner.fault()
+	case errors.Is(e.err, handover.ErrUnfit):
+		return Of(e.err)
 	default:
 		if of := Of(e.err); of.Code != "internal_error" {
 			f.Status, f.RetryAfter = of.Status, of.RetryAfter
