@@ -61,14 +61,16 @@ func TestCapacityBounds(t *testing.T) {
 // which says nothing about the cache's capacity.
 func TestAnswersThatDoNotComeBack(t *testing.T) {
 	e := newEngines(t, 1, Facts{CacheTokens: 12_800, BlockTokens: 16})
-	const rounds, fit = 200, 15 // of 640 tokens each; 19 of them fit
+	const rounds, fit = 200, 16 // of 640 tokens each on average; 19 of them fit
+	prompt := func(i int) []uint32 { return words(1000+i, 304+i%3*16) } // of several lengths: no larger blocks are learnt
 	for i := range rounds {
-		first, second := words(1000+i, 320), words(5000+i, 320)
+		first, second := prompt(i), words(5000+i, 320)
 		e.serve(0, fmt.Sprint(i), said(first), 0, 300)
-		e.serve(0, fmt.Sprint(i), said(first, second), 320, 300)
+		e.serve(0, fmt.Sprint(i), said(first, second), len(first), 300)
 		e.answers = AnswerReuse{} // as before it is learnt
 	}
-	e.want("a recent one", 0, "", said(words(1000+rounds-fit, 320), words(5000+rounds-fit, 320), words(1, 320)), 640)
+	recent := slices.Concat(prompt(rounds-fit), words(5000+rounds-fit, 320))
+	e.want("a recent one", 0, "", said(recent, words(1, 320)), len(recent))
 }
 
 // TestAnswersFoundAgain: it is learnt how much of an answer the next turn finds cached.
