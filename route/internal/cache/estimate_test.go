@@ -61,8 +61,9 @@ func TestCapacityBounds(t *testing.T) {
 // which says nothing about the cache's capacity.
 func TestAnswersThatDoNotComeBack(t *testing.T) {
 	e := newEngines(t, 1, Facts{CacheTokens: 12_800, BlockTokens: 16})
-	const rounds, fit = 200, 16                                         // of 640 tokens each on average; 19 of them fit
-	prompt := func(i int) []uint32 { return words(1000+i, 304+i%3*16) } // of several lengths: no larger blocks are learnt
+	const rounds, fit = 200, 16 // of 640 tokens each on average; 19 of them fit
+	// of several lengths, so that no larger blocks are learnt
+	prompt := func(i int) []uint32 { return words(1000+i, 304+i%3*16) }
 	for i := range rounds {
 		first, second := prompt(i), words(5000+i, 320)
 		e.serve(0, fmt.Sprint(i), said(first), 0, 300)
