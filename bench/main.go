@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/warmpath/warmpath/bench/arena/stand"
 )
 
 // options are the command line.
@@ -225,7 +227,7 @@ func startPeers(o *options, dir string, upstreams []string) (peers []*peer, err 
 		if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 			return s, err
 		}
-		s.Listen, err = freePort()
+		s.Listen, err = stand.FreePort()
 		return s, err
 	}
 	add := func(name string, begin func(site) (*peer, error)) error {

@@ -5,8 +5,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -37,21 +35,6 @@ type site struct {
 	Listen    string
 	Upstreams []string // host:port
 	Root      bool
-}
-
-// freePort returns an address without a listener now, below the ports that Linux gives to outgoing connections: the
-// probes of a router that runs already could take one of those before the next router listens.
-func freePort() (string, error) {
-	var err error
-	for range 100 {
-		var ln net.Listener
-		if ln, err = net.Listen("tcp",
-			net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(12_000)))); err == nil {
-			defer ln.Close()
-			return ln.Addr().String(), nil
-		}
-	}
-	return "", err
 }
 
 // startFromTemplate writes the configuration of a router and starts it.

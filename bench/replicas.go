@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/warmpath/warmpath/bench/arena/stand"
 	"github.com/warmpath/warmpath/bench/proc"
 )
 
@@ -51,7 +52,7 @@ func startGroup(binary, dir string, upstreams []string, n int, together bool) (*
 	var listen, among []string
 	for range n {
 		for _, list := range []*[]string{&listen, &g.admin, &among} {
-			at, err := freePort()
+			at, err := stand.FreePort()
 			if err != nil {
 				return g, err
 			}

@@ -5,9 +5,11 @@ package stand
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -59,15 +61,24 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// FreePort returns a loopback address on which nothing listens now. Another process could take it before it is used;
-// what wanted it then fails to start and says so.
-func FreePort() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// given are the ports that FreePort has returned.
+var given sync.Map
+
+// FreePort returns a loopback address on which nothing listens now, another one each time. It is below the ports that
+// Linux gives to outgoing connections: one of those could take it before its server listens.
+func FreePort() (addr string, err error) {
+	for range 100 {
+		addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(12_000)))
+		var ln net.Listener
+		if ln, err = net.Listen("tcp", addr); err != nil {
+			continue
+		}
+		_ = ln.Close()
+		if _, again := given.LoadOrStore(addr, true); !again {
+			return addr, nil
+		}
 	}
-	defer ln.Close()
-	return ln.Addr().String(), nil
+	return "", fmt.Errorf("no free port was found (the last error: %v)", err)
 }
 
 // WaitUntil asks try until it has no error, for at most limit, and gives up early when the process ends.
