@@ -401,14 +401,14 @@ func TestLeaseClient(t *testing.T) {
 	complains("known models: m", r.lessor.at, `{"model":"none"}`)
 	complains("python3 lease.py http://127.0.0.1:8090", r.lessor.at)
 	complains("not JSON", r.lessor.at, `{"model"`)
-	nobody := "http://" + freeport.Address()
-	complains(nobody, nobody, `{"model":"m"}`)
+	closed := "http://" + freeport.Address()
+	complains(closed, closed, `{"model":"m"}`)
 	router := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/v1/route" {
 			_, _ = fmt.Fprintf(
-				w, `{"lease":"x","method":"POST","url":"%s/engine","set_headers":{},"body":null}`, nobody)
+				w, `{"lease":"x","method":"POST","url":"%s/engine","set_headers":{},"body":null}`, closed)
 		}
 	}))
 	defer router.Close()
-	complains(nobody+"/engine: ", router.URL, `{"model":"m"}`)
+	complains(closed+"/engine: ", router.URL, `{"model":"m"}`)
 }

@@ -66,8 +66,8 @@ type conn struct {
 	tell  func(net.Conn, string)
 }
 
-// Read tells of a proxy that says something else than a header. One that says nothing only looks whether the port is
-// open.
+// Read logs that a proxy has sent something that is no PROXY header. A connection without a byte is a check whether the
+// port is open, and is not logged.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if err != nil && c.ProxyHeader() == nil && c.below.said.Load() {

@@ -476,7 +476,7 @@ func TestServerNotReady(t *testing.T) {
 }
 
 // TestClientsOwnTimeLimit: 408 to a request whose client says itself how long it may take, as LiteLLM lets it, goes to
-// that client at once and is nobody's fault, so that no client ejects an endpoint by it.
+// that client at once and does not count against the endpoint, so that no client can eject one.
 func TestClientsOwnTimeLimit(t *testing.T) {
 	const litellm = `{"error":{"message":"litellm.Timeout: Request timed out.","type":null,"code":"408"}}`
 	for name, c := range map[string]struct {

@@ -33,7 +33,7 @@ func TestEventsPredict(t *testing.T) {
 	e.want("the same prompt again: all but the block of the last token", 0, "x", said(first), 624)
 	e.want("the next turn", 0, "x", said(longer), 640)
 	e.want("elsewhere", 1, "x", said(longer), 0)
-	e.tell(1, storedFrom(longer, 16, 0, "somebody else")) // not through this router
+	e.tell(1, storedFrom(longer, 16, 0, "another router")) // not through this router
 	e.want("elsewhere, where another router had it computed", 1, "x", said(longer), 640)
 	e.tell(0, removedFrom(first, 25))
 	e.want("after the end of it was evicted", 0, "x", said(longer), 400)
@@ -321,7 +321,7 @@ func TestEventsByText(t *testing.T) {
 	e.ids(n, tokens)
 	e.end(n, fleet.OK, 0, 1)
 	e.now = e.now.Add(time.Minute)
-	e.want("before anybody had it computed", 1, "y", said(tokens), 0)
+	e.want("before it was computed", 1, "y", said(tokens), 0)
 	e.tell(1, storedFrom(tokens, 16, 0, ""))
 	e.want("the same text", 1, "y", said(tokens), 624)
 	e.want("a longer text", 1, "z", said(words(1, 800)), 640)
@@ -334,8 +334,8 @@ func TestEventsByText(t *testing.T) {
 	}
 }
 
-// TestEventsOfSeveralPrompts: of prompts whose token ids are known it is the engines' events that say what they hold,
-// whoever had it computed.
+// TestEventsOfSeveralPrompts: the events of engines say what they hold of prompts whose token ids are known,
+// also where another router had it computed.
 func TestEventsOfSeveralPrompts(t *testing.T) {
 	e := newFollowed(t)
 	one, two := slices.Concat(words(0, 160), words(1, 480)), slices.Concat(words(0, 160), words(2, 160))
