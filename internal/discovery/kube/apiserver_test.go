@@ -26,10 +26,11 @@ type apiServer struct {
 	objects  map[string]map[string]any // by "resource/name"
 	kinds    map[string]bool           // resources that exist
 	watchers map[int]*watcher
-	refuse   int  // requests are answered with this status while it is not 0
-	endless  bool // a watch has one event, without an end
-	listing  bool // initial events in a watch are not supported: clients must list
-	lists    int  // how often all was asked for
+	changes  []change // all, so that a watch begins where its client is
+	refuse   int      // requests are answered with this status while it is not 0
+	endless  bool     // a watch has one event, without an end
+	listing  bool     // initial events in a watch are not supported: clients must list
+	lists    int      // how often all was asked for
 	next     int
 }
 
@@ -38,6 +39,13 @@ type watcher struct {
 	match    func(map[string]any) bool
 	events   chan event
 	gone     chan struct{}
+}
+
+// change is what happened to an object: old is nil where it is new, now is nil where it has gone.
+type change struct {
+	version  int
+	resource string
+	old, now map[string]any
 }
 
 type event struct {
@@ -69,21 +77,28 @@ func (s *apiServer) put(resource string, o map[string]any) {
 	meta := o["metadata"].(map[string]any)
 	meta["resourceVersion"] = strconv.Itoa(s.version)
 	key := resource + "/" + meta["name"].(string)
-	old := s.objects[key]
+	s.changed(change{s.version, resource, s.objects[key], o})
 	s.objects[key] = o
+}
+
+// changed keeps a change and tells the watches of it. The lock is held.
+func (s *apiServer) changed(c change) {
+	s.changes = append(s.changes, c)
 	for _, w := range s.watchers {
-		if w.resource != resource {
-			continue
-		}
-		was, is := old != nil && w.match(old), w.match(o)
-		switch {
-		case is && was:
-			w.events <- event{"MODIFIED", o}
-		case is:
-			w.events <- event{"ADDED", o}
-		case was:
-			w.events <- event{"DELETED", o}
-		}
+		w.hear(c)
+	}
+}
+
+func (w *watcher) hear(c change) {
+	was, is := c.old != nil && w.match(c.old), c.now != nil && w.match(c.now)
+	switch {
+	case w.resource != c.resource:
+	case is && was:
+		w.events <- event{"MODIFIED", c.now}
+	case is:
+		w.events <- event{"ADDED", c.now}
+	case was:
+		w.events <- event{"DELETED", c.old}
 	}
 }
 
@@ -92,12 +107,9 @@ func (s *apiServer) remove(resource, name string) {
 	defer s.mu.Unlock()
 	s.version++
 	o := s.objects[resource+"/"+name]
+	o["metadata"].(map[string]any)["resourceVersion"] = strconv.Itoa(s.version)
+	s.changed(change{s.version, resource, o, nil})
 	delete(s.objects, resource+"/"+name)
-	for _, w := range s.watchers {
-		if w.resource == resource && w.match(o) {
-			w.events <- event{"DELETED", o}
-		}
-	}
 }
 
 // breakWatches ends all watches, as a restart of the server does.
@@ -208,7 +220,8 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, resource strin
 		status(w, http.StatusUnprocessableEntity)
 		return
 	}
-	if from, _ := strconv.Atoi(q.Get("resourceVersion")); !initial && from < s.oldest {
+	from, _ := strconv.Atoi(q.Get("resourceVersion"))
+	if !initial && from < s.oldest {
 		s.mu.Unlock()
 		status(w, http.StatusGone)
 		return
@@ -230,6 +243,11 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, resource strin
 				"k8s.io/initial-events-end": "true",
 			},
 		}}}
+	}
+	for _, c := range s.changes {
+		if !initial && c.version > from {
+			own.hear(c)
+		}
 	}
 	s.next++
 	id := s.next
