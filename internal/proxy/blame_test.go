@@ -79,6 +79,43 @@ func TestPoisonEjectsAtMostHalf(t *testing.T) {
 	}
 }
 
+// TestRequestThatEndsEngines: a request under which engines end is sent to as many as limits.retries allows, also where
+// it went over kept connections, which are tried once more at ports that refuse by then.
+func TestRequestThatEndsEngines(t *testing.T) {
+	transport := transportOf(t)
+	var got atomic.Int32
+	var declared []fleet.Endpoint
+	for i := range 6 {
+		var s *httptest.Server
+		s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				return // leaves a kept connection
+			}
+			got.Add(1)
+			s.Listener.Close()
+			panic(http.ErrAbortHandler)
+		}))
+		t.Cleanup(s.Close)
+		declared = append(declared, fleet.Endpoint{Name: fmt.Sprintf("e%d", i), URL: s.URL, Weight: 1})
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, res.Body)
+		res.Body.Close()
+	}
+	r := newFleet(t, proxy.Config{Retries: 2}, transport, declared)
+	r.listen(t)
+	res, body := r.post("/v1/chat/completions", chatBody)
+	if res.StatusCode != 502 || got.Load() != 3 {
+		t.Errorf("%d engines got it, and the client %d %s; want 3, and 502", got.Load(), res.StatusCode, body)
+	}
+}
+
 // TestRetryBudget: a storm of failing requests is retried as often as the budget has room for, and then gets what the
 // engine answered.
 func TestRetryBudget(t *testing.T) {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/lastknown"
@@ -68,9 +71,14 @@ func (t *renewed) client(host string) *http.Transport {
 }
 
 func (t *renewed) roundTrip(r *http.Request) (*http.Response, error) {
-	res, err := t.client(r.URL.Hostname()).RoundTrip(r)
+	var sent atomic.Bool // over a connection that broke before this failure, if it is one to connect
+	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+	res, err := t.client(r.URL.Hostname()).RoundTrip(r.WithContext(ctx))
 	if cause := context.Cause(r.Context()); cause != nil && errors.Is(err, context.Canceled) {
 		err = cause // which it leaves out over HTTP/2
+	}
+	if isDial(err) && sent.Load() {
+		err = fmt.Errorf("connection lost; no other connection: %v", err) //nolint:errorlint // it was sent before
 	}
 	return res, err
 }

@@ -3,6 +3,7 @@ package h1
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -97,9 +98,9 @@ func New(cfg Config) *Client {
 // in chunks.
 //
 // If a kept connection fails before any byte of an answer, or says 408 at once, and the body can be sent again (none,
-// NewBody, or GetBody set), the request is repeated once on a fresh connection. Errors wrap [DialError],
-// [ErrMalformed], [ErrHeaderTooLarge] or [ErrBadRequest] where they apply; after the context has ended, its cause is
-// returned.
+// NewBody, or GetBody set), the request is repeated once on a fresh connection; if none can be opened, the first
+// failure stands, since the engine may have seen the request. Errors wrap [DialError], [ErrMalformed],
+// [ErrHeaderTooLarge] or [ErrBadRequest] where they apply; after the context has ended, its cause is returned.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	out, err := prepare(req)
 	if err != nil {
@@ -108,15 +109,18 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	defer out.written() // where nothing was sent
 	defer out.giveBack(req)
-	resp, stale, err := c.attempt(req, &out, false)
+	resp, stale, lost := c.attempt(req, &out, false)
 	if !stale {
-		return resp, err
+		return resp, lost
 	}
 	if err := out.rewind(req); err != nil {
 		return nil, err
 	}
 	c.retried.Add(1)
 	resp, _, err = c.attempt(req, &out, true)
+	if dial, ok := errors.AsType[*DialError](err); ok && lost != nil {
+		return nil, fmt.Errorf("%w; no other connection: %v", lost, dial.Err) //nolint:errorlint // it was sent before
+	}
 	return resp, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -161,6 +162,28 @@ func TestStaleConnection(t *testing.T) {
 				t.Errorf("got %+v, want %d retried", s, row.retried)
 			}
 		})
+	}
+}
+
+// TestLostRequestIsNoDialError: a request that was lost with a kept connection may have been seen, though no other
+// connection can be opened.
+func TestLostRequestIsNoDialError(t *testing.T) {
+	boom := errors.New("boom")
+	e := staleEngine(t, func(_ net.Conn, r *bufio.Reader) { readRequest(r) })
+	var dialed atomic.Bool
+	c := newClient(t, Config{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dialed.Swap(true) {
+			return nil, boom
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}})
+	if _, _, err := fetch(c, get(t.Context(), t, e.url)); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := fetch(c, post(t, e.url, NewBody([]byte("abc"))))
+	var dial *DialError
+	if err == nil || errors.As(err, &dial) || errors.Is(err, boom) {
+		t.Errorf("got %v, want the loss of the connection", err)
 	}
 }
 
