@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -90,6 +91,10 @@ func (d *decoder) fault(path string, at ast.Node, format string, args ...any) {
 	d.faults = append(d.faults, f)
 }
 
+// ownTags are those that say of a value no more than what is expected of it. Others ask a program to make a value of
+// what follows, such as the name of a variable (!env_var KEY), which would be taken for the value.
+var ownTags = []string{"!", "!!str", "!!int", "!!float", "!!bool", "!!null", "!!seq", "!!map"}
+
 // resolve follows anchors, aliases and tags to the value they stand for; nil after a fault. The returned function must
 // be called when the value has been stored.
 func (d *decoder) resolve(path string, n ast.Node) (ast.Node, func()) {
@@ -104,6 +109,10 @@ func (d *decoder) resolve(path string, n ast.Node) (ast.Node, func()) {
 		case *ast.AnchorNode:
 			n = v.Value
 		case *ast.TagNode:
+			if tag := v.Start.Value; !slices.Contains(ownTags, tag) {
+				d.fault(path, v, "%sthe tag %s means nothing here; write the value itself", label(path), tag)
+				return nil, done
+			}
 			n = v.Value
 		case *ast.AliasNode:
 			name := v.Value.GetToken().Value

@@ -139,6 +139,15 @@ func TestDecodeFaults(t *testing.T) {
 			"merge key", "nested: &n {url: a}\nitems:\n- <<: *n",
 			`f.yaml:3:3: items[0]: merge keys (<<) are not supported; write the values out`,
 		},
+		{
+			"another program's tag", "name: !env_var KEY",
+			`f.yaml:1:7: name: the tag !env_var means nothing here; write the value itself`,
+		},
+		{
+			"another program's tag at a mapping", "nested: !include {url: a}",
+			`f.yaml:1:9: nested: the tag !include means nothing here; write the value itself`,
+		},
+		{"binary", "name: !!binary aGk=", `f.yaml:1:7: name: the tag !!binary means nothing here; write the value itself`},
 		{"two documents", "name: a\n---\nname: b", `f.yaml:3:1: a second document; one file holds one`},
 		{"all at once", "nmae: a\ncount: x\non: 7", "f.yaml:1:1: unknown key \"nmae\"; did you mean \"name\"?\n" +
 			"f.yaml:2:8: count: want a whole number, got \"x\"\nf.yaml:3:5: on: want true or false, got \"7\""},
