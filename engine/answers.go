@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -106,10 +107,7 @@ type modelList struct {
 		Parent  string   `json:"parent"`
 		Context float64  `json:"max_model_len"`
 		Aliases []string `json:"aliases"`
-		Status  struct {
-			Value string `json:"value"`
-		} `json:"status"`
-		Meta struct {
+		Meta    struct {
 			Context float64 `json:"n_ctx"`
 		} `json:"meta"`
 	} `json:"data"`
@@ -142,12 +140,19 @@ func readModels(a Answer, r *fleet.Report) error {
 }
 
 // readResident reads a list of models that says of each whether it is in memory: that of llama.cpp's router mode,
-// status.value unloaded, loading, loaded, downloading or sleeping (tools/server/README.md, "Using multiple models"), or
-// of llama-swap, running[].state ready, starting, stopping (llama-swap, GET /running). A list that does not say so
-// leaves the report as it is.
+// status.value unloaded, loading, loaded, downloading or sleeping (tools/server/README.md, "Using multiple models"), of
+// LM Studio, data[].state loaded or not-loaded (its REST API, GET /api/v0/models), or of llama-swap, running[].state
+// ready, starting, stopping (llama-swap, GET /running). A list that does not say so leaves the report as it is.
 func readResident(a Answer, r *fleet.Report) error {
 	var list struct {
-		modelList
+		Data []struct {
+			ID      string   `json:"id"`
+			Aliases []string `json:"aliases"`
+			State   string   `json:"state"`
+			Status  struct {
+				Value string `json:"value"`
+			} `json:"status"`
+		} `json:"data"`
 		Running []struct {
 			Model string `json:"model"`
 			State string `json:"state"`
@@ -158,9 +163,10 @@ func readResident(a Answer, r *fleet.Report) error {
 	}
 	told, resident := list.Running != nil, newModelSet()
 	for _, m := range list.Data {
-		told = told || m.Status.Value != ""
+		state := cmp.Or(m.Status.Value, m.State)
+		told = told || state != ""
 		for _, name := range append([]string{m.ID}, m.Aliases...) {
-			if m.Status.Value == "loaded" {
+			if state == "loaded" {
 				resident.add(fleet.Model{ID: name})
 			}
 		}

@@ -15,8 +15,11 @@ func (other) Alive() Ask {
 
 func (other) Asks() []Ask { return []Ask{{Name: AskModels, Path: "/v1/models"}} }
 
-// LoadAsks: llama-swap, which starts an engine for each model, says which run.
-func (other) LoadAsks() []Ask { return []Ask{{Name: AskResident, Path: "/running"}} }
+// LoadAsks: LM Studio, which loads models on demand, says which are in memory, and llama-swap, which starts an engine
+// for each, which run. LM Studio comes first: it says 200 to every path.
+func (other) LoadAsks() []Ask {
+	return []Ask{{Name: AskResident, Path: "/api/v0/models", Older: []string{"/running"}}}
+}
 
 func (other) Read(a Answer, _ fleet.Part, r *fleet.Report) error {
 	switch a.Ask {

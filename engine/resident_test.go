@@ -26,6 +26,14 @@ func TestResident(t *testing.T) {
 			`{"running":[{"model":"a","state":"ready"},{"model":"b","state":"stopping"}]}`,
 			[]string{"a"},
 		},
+		{
+			fleet.KindOther, AskResident,
+			`{"object":"list","data":[{"id":"a","type":"llm","state":"loaded","loaded_context_length":8192},` +
+				`{"id":"b","type":"embeddings","state":"not-loaded"}]}`,
+			[]string{"a"},
+		},
+		{fleet.KindOther, AskResident, `{"data":[{"id":"b","type":"llm","state":"not-loaded"}]}`, []string{}},
+		{fleet.KindOther, AskResident, `{"error":"Unexpected endpoint or method. (GET /running)"}`, nil},
 		{fleet.KindOther, AskResident, `{"running":"yes"}`, nil},
 		{fleet.KindOther, AskResident, `[]`, nil},
 	} {
