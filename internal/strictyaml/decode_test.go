@@ -147,7 +147,10 @@ func TestDecodeFaults(t *testing.T) {
 			"another program's tag at a mapping", "nested: !include {url: a}",
 			`f.yaml:1:9: nested: the tag !include means nothing here; write the value itself`,
 		},
-		{"binary", "name: !!binary aGk=", `f.yaml:1:7: name: the tag !!binary means nothing here; write the value itself`},
+		{
+			"binary", "name: !!binary aGk=",
+			`f.yaml:1:7: name: the tag !!binary means nothing here; write the value itself`,
+		},
 		{"two documents", "name: a\n---\nname: b", `f.yaml:3:1: a second document; one file holds one`},
 		{"all at once", "nmae: a\ncount: x\non: 7", "f.yaml:1:1: unknown key \"nmae\"; did you mean \"name\"?\n" +
 			"f.yaml:2:8: count: want a whole number, got \"x\"\nf.yaml:3:5: on: want true or false, got \"7\""},
