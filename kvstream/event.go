@@ -41,10 +41,32 @@ type Batch struct {
 	Skipped int // events that were malformed or of an unknown kind
 }
 
-// Reset empties a batch and keeps its memory.
+// Reset empties a batch, and keeps its memory unless that is a lot.
 func (b *Batch) Reset() {
+	if b.memory() > mostKept {
+		b.Events = nil
+	}
 	b.At, b.Rank, b.Skipped = 0, -1, 0
 	b.Events = b.Events[:0]
+}
+
+// mostKept is how much memory a batch, and operations, keep for the next message, in bytes: many times what those of a
+// busy engine take. Each event keeps what the longest at its place took, so that all of it would be kept of an engine
+// whose one long event comes at another place in each message.
+const mostKept = 4 << 20
+
+// eventBytes and opBytes are about what an event and an operation take beside their lists.
+const eventBytes, opBytes = 256, 128
+
+// memory is what b keeps, in bytes.
+func (b *Batch) memory() int {
+	all := b.Events[:cap(b.Events)]
+	n := eventBytes * len(all)
+	for i := 0; i < len(all) && n <= mostKept; i++ {
+		e := &all[i]
+		n += 8*cap(e.Hashes) + 4*cap(e.Tokens) + 8*cap(e.Extra) + len(e.Adapter) + len(e.Salt) + len(e.Session)
+	}
+	return n
 }
 
 // Next appends an empty event that reuses earlier memory, and returns it.

@@ -320,8 +320,13 @@ func (o *Ops) add(op Op) { o.List = append(o.List, op) }
 // Len is the number of operations.
 func (o *Ops) Len() int { return len(o.List) }
 
-// Reset empties o and keeps its memory.
-func (o *Ops) Reset() { o.List, o.names, o.Tiers = o.List[:0], o.names[:0], false }
+// Reset empties o, and keeps its memory unless that is a lot.
+func (o *Ops) Reset() {
+	if opBytes*cap(o.List)+8*cap(o.names) > mostKept {
+		*o = Ops{}
+	}
+	o.List, o.names, o.Tiers = o.List[:0], o.names[:0], false
+}
 
 // opCost is what an operation counts in Steps beside its blocks.
 const opCost = 8

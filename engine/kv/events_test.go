@@ -333,6 +333,29 @@ func TestTRTEvents(t *testing.T) {
 	}
 }
 
+// TestTRTEventsCrowded: answers of values that are next to nothing take many times their memory once read, and are
+// refused before.
+func TestTRTEventsCrowded(t *testing.T) {
+	const n = 1 << 17
+	for name, body := range map[string]string{
+		"events": "[" + strings.Repeat("1,", n) + "1]",
+		"blocks": `[{"type":"stored","blocks":[` + strings.Repeat("{},", n) + `{}]}]`,
+		"tokens": `[{"type":"stored","blocks":[{"tokens":[` + strings.Repeat("{},", n) + `{}]}]}]`,
+		"hashes": `[{"type":"removed","block_hashes":[` + strings.Repeat("1,", n) + `1]}]`,
+	} {
+		if _, err := ReadTRTEvents([]byte(body)); err == nil {
+			t.Errorf("%s: a crowded answer is read", name)
+		}
+	}
+	token := `{"token_id":5,"token_extra_id":0}`
+	block := `{"block_hash":7,"tokens":[` + strings.Repeat(token+",", 31) + token + `],"cache_level":0,"lora_id":0}`
+	event := `{"event_id":1,"type":"stored","blocks":[` + strings.Repeat(block+",", 99) + block + `]}`
+	got, err := ReadTRTEvents([]byte("[" + strings.Repeat(event+",", 99) + event + "]"))
+	if err != nil || len(got.Batches) != 100 {
+		t.Errorf("a hundred events of a hundred blocks: %d, %v", len(got.Batches), err)
+	}
+}
+
 // TestTRTEventsCaptured: the answer of TensorRT-LLM's own handler, whose block of 32 tokens follows one that begins a
 // prompt.
 func TestTRTEventsCaptured(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -54,6 +55,9 @@ type TRTBatch struct {
 func ReadTRTEvents(body []byte) (TRTEvents, error) {
 	var list []json.RawMessage
 	var out TRTEvents
+	if crowded(body) {
+		return out, errors.New("engine: KV events: the answer has more values than events of its length can have")
+	}
 	if err := json.Unmarshal(body, &list); err != nil {
 		return out, fmt.Errorf("engine: KV events: the answer is not a list of events: %w", err)
 	}
@@ -75,6 +79,16 @@ func ReadTRTEvents(body []byte) (TRTEvents, error) {
 		out.Batches = append(out.Batches, b)
 	}
 	return out, nil
+}
+
+// fewValues may be in any answer, and one more for each valueBytes: a block takes a hundred bytes here, and three where
+// it is empty; a token with its two numbers takes thirty.
+const fewValues, valueBytes = 1 << 16, 8
+
+// crowded reports whether reading an answer would take many times its own memory.
+func crowded(body []byte) bool {
+	values := bytes.Count(body, []byte(",")) + bytes.Count(body, []byte("{"))
+	return values > fewValues+len(body)/valueBytes
 }
 
 func readTRTEvent(raw []byte) (b TRTBatch, window int64, err error) {

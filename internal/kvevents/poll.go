@@ -68,7 +68,7 @@ func (s *stream) pollOnce(ctx context.Context, ranks map[int]*kvstream.Stream) e
 			kv = kvstream.New(s.f.cfg.Blocks)
 			ranks[max(b.Batch.Rank, 0)] = kv
 		}
-		s.take(kv, b)
+		s.take(ctx, kv, b)
 	}
 	if s.base == kvstream.None {
 		s.base = kvstream.Partial // it was probably running before
@@ -78,7 +78,7 @@ func (s *stream) pollOnce(ctx context.Context, ranks map[int]*kvstream.Stream) e
 }
 
 // take applies one event.
-func (s *stream) take(kv *kvstream.Stream, b *kv.TRTBatch) {
+func (s *stream) take(ctx context.Context, kv *kvstream.Stream, b *kv.TRTBatch) {
 	seq := kv.Next()
 	if b.ID >= 0 {
 		seq = uint64(b.ID)
@@ -87,9 +87,10 @@ func (s *stream) take(kv *kvstream.Stream, b *kv.TRTBatch) {
 	case kvstream.Drop:
 		return
 	case kvstream.Gap:
-		s.gap(kv, seq)
+		s.gap(ctx, kv, seq)
 	case kvstream.Restart:
 		s.tellPolled(nil)
+		s.rest(ctx)
 		kv.Reset(true, 0)
 		s.size = 0
 		s.base = kvstream.Exact
@@ -113,10 +114,11 @@ func (s *stream) take(kv *kvstream.Stream, b *kv.TRTBatch) {
 	}
 }
 
-func (s *stream) gap(kv *kvstream.Stream, seq uint64) {
+func (s *stream) gap(ctx context.Context, kv *kvstream.Stream, seq uint64) {
 	first, lost := !kv.Started(), seq-kv.Next()
 	if !first {
 		s.tellPolled(nil)
+		s.rest(ctx)
 	}
 	kv.Reset(false, 0)
 	kv.Resume(seq)

@@ -126,7 +126,7 @@ func (s *stream) question(ctx context.Context) (again bool, err error) {
 		}
 		switch step := s.kv.Step(seq, s.batch.At); step {
 		case kvstream.Gap:
-			s.missed(seq)
+			s.missed(ctx, seq)
 			s.apply(seq)
 		case kvstream.Apply:
 			s.apply(seq)
@@ -136,12 +136,12 @@ func (s *stream) question(ctx context.Context) (again bool, err error) {
 	})
 	switch {
 	case anew:
-		s.restarted("its messages are other ones")
+		s.restarted(ctx, "its messages are other ones")
 		return true, nil
 	case err != nil:
 		return false, err
 	case count == 0 && began && s.kv.Next() > 0:
-		s.restarted("it has not come as far again")
+		s.restarted(ctx, "it has not come as far again")
 		return true, nil
 	case count == 0:
 		s.base = kvstream.Exact // nothing was stored yet

@@ -32,6 +32,7 @@ type stream struct {
 	size  int // tokens per block
 
 	base   kvstream.State // the state while the stream is received
+	anew   time.Time      // when what it knew was last dropped
 	asker  asker
 	beaten time.Time // when the stream was last known to be complete
 
@@ -208,14 +209,14 @@ func (s *stream) message(ctx context.Context, frames [][]byte) {
 		kept := s.batch // catching up reads into another
 		s.batch = kvstream.Batch{}
 		if step == kvstream.Restart {
-			s.restarted("the sequence went back")
+			s.restarted(ctx, "the sequence went back")
 		}
 		if seq > 0 {
 			s.catchUp(ctx, true)
 		}
 		s.batch = kept
 		if step = s.kv.Step(seq, s.batch.At); step == kvstream.Gap {
-			s.missed(seq)
+			s.missed(ctx, seq)
 			step = kvstream.Apply
 		}
 	}
@@ -262,9 +263,25 @@ func (s *stream) tell() {
 	s.ops.Reset()
 }
 
+// rest waits where a stream begins anew sooner after the last time than another connection would be tried: one whose
+// numbers make no sense would otherwise fill the log, and have the fleet drop its blocks with each message. Its messages
+// wait meanwhile, at last at the engine.
+func (s *stream) rest(ctx context.Context) {
+	if wait := time.Until(s.anew.Add(reconnect)); wait > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+	s.anew = time.Now()
+}
+
 // missed gives up lost messages.
-func (s *stream) missed(seq uint64) {
+func (s *stream) missed(ctx context.Context, seq uint64) {
 	first := !s.kv.Started()
+	if !first {
+		s.rest(ctx)
+	}
 	lost := seq - s.kv.Next()
 	s.ops.Reset()
 	s.kv.Reset(false, 0)
@@ -278,7 +295,8 @@ func (s *stream) missed(seq uint64) {
 }
 
 // restarted drops the state of an engine that has ended.
-func (s *stream) restarted(how string) {
+func (s *stream) restarted(ctx context.Context, how string) {
+	s.rest(ctx)
 	s.ops.Reset()
 	s.kv.Reset(true, 0)
 	s.size = 0

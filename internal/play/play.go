@@ -297,14 +297,24 @@ type chunk struct {
 	Error json.RawMessage `json:"error"`
 }
 
-var errUnfinished = errors.New("the stream ended without [DONE]")
+// mostAnswer bounds an answer, in bytes: many players hold one each.
+const mostAnswer = 16 << 20
+
+var (
+	errUnfinished = errors.New("the stream ended without [DONE]")
+	errLong       = errors.New("the answer is longer than 16 MiB")
+)
 
 // read reads an answer's events, or those until the first token.
 func (t *Turn) read(body io.Reader, leaves bool) (string, error) {
 	var answer strings.Builder
-	lines := bufio.NewReaderSize(body, 16<<10)
+	left := &io.LimitedReader{R: body, N: mostAnswer}
+	lines := bufio.NewReaderSize(left, 16<<10)
 	for {
 		line, err := lines.ReadBytes('\n')
+		if err != nil && left.N == 0 {
+			return "", errLong
+		}
 		data, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data:"))
 		data = bytes.TrimSpace(data)
 		switch {
@@ -328,14 +338,14 @@ func (t *Turn) read(body io.Reader, leaves bool) (string, error) {
 	}
 }
 
-// mostAnswer bounds an answer that comes as a whole, in bytes.
-const mostAnswer = 64 << 20
-
 // readWhole reads an answer that is not streamed.
 func (t *Turn) readWhole(body io.Reader) (string, error) {
-	data, err := io.ReadAll(io.LimitReader(body, mostAnswer))
+	data, err := io.ReadAll(io.LimitReader(body, mostAnswer+1))
 	if err != nil {
 		return "", err
+	}
+	if len(data) > mostAnswer {
+		return "", errLong
 	}
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {

@@ -194,3 +194,31 @@ func TestScore(t *testing.T) {
 		t.Errorf("work CV %v, want %v; %+v", v.WorkCV, want, v.Shares)
 	}
 }
+
+// TestEndlessAnswers: an answer without an end is cut, however it comes.
+func TestEndlessAnswers(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		piece := []byte(strings.Repeat("a", 1<<16))
+		_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"content":"`)
+		for r.Context().Err() == nil {
+			if _, err := w.Write(piece); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	for _, share := range []float64{0, 1} {
+		target := play.Target{URL: server.URL, Model: "m", Client: server.Client(), Whole: share}
+		failed := 0
+		w := workload()
+		w.Conversations, w.Turns = 1, 1
+		target.Play(t.Context(), w.Draw(1), time.Second, func(turn play.Turn) {
+			if failed++; turn.Err == nil || !strings.Contains(turn.Err.Error(), "longer than") {
+				t.Errorf("whole %v: %v", share, turn.Err)
+			}
+		})
+		if failed == 0 {
+			t.Errorf("whole %v: no turn was played", share)
+		}
+	}
+}
