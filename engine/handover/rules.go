@@ -25,12 +25,13 @@ const (
 
 // Withhold returns what a request gets in place of the members by which a client could act as a router, in the
 // protocols of all kinds of engine: have an engine dial an address, take or give away another client's KV cache or
-// encoder cache, wait for a hand-over that never comes, or end. The kind of the request's own engine does not matter:
+// encoder cache, wait for a hand-over that never comes, or end, or pick one of its data-parallel ranks. The kind of the request's own engine does not matter:
 // it may not be known yet, and the engine may be a router. field is that of a Request.
 func Withhold(field func(name string) []byte) []Member {
 	set := nulled(
 		field, kvTransferParams, ecTransferParams, // vLLM
 		bootstrapHost, bootstrapPort, bootstrapRoom, bootstrapPairKey, prefillRank, // SGLang
+		routedRank, olderRank,
 		"encoder_urls", "need_wait_for_mm_inputs", "num_items_assigned", "http_worker_ipc", // its io_struct.py
 		disaggregatedParams, // TensorRT-LLM
 	)

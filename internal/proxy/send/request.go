@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
 )
@@ -33,7 +34,8 @@ func (a *Outgoing) request() *http.Request {
 	a.span.Inject(header)
 	a.labelBlocks(header)
 	a.uncompressed(header)
-	edits := a.leg(header, a.apart(a.salt(a.ask(a.attended(a.capPriority(header, a.Address(header)))))))
+	edits := a.leg(header, a.apart(a.salt(a.ask(a.attended(a.capPriority(header, nil))))))
+	edits = c.set(edits, a.Address(header))
 	edits = a.tellAdapter(a.tellSession(a.tellConversation(a.tellFirstTurn(edits))))
 
 	out := new(http.Request).WithContext(a.ctx)
@@ -60,8 +62,8 @@ func (a *Outgoing) uncompressed(h http.Header) {
 	}
 }
 
-// Address sets the header that selects the endpoint's rank, and returns the edit of the body that does so.
-func (a *Outgoing) Address(h http.Header) []prompt.Edit {
+// Address sets the header that selects the endpoint's rank, and returns the member of the body that does so.
+func (a *Outgoing) Address(h http.Header) []handover.Member {
 	if a.d.Endpoint.Part.Kind == fleet.WholeEngine {
 		return nil
 	}
@@ -76,7 +78,7 @@ func (a *Outgoing) Address(h http.Header) []prompt.Edit {
 	if how.Field == "" || a.c.API == prompt.Other || a.c.Body == nil {
 		return nil
 	}
-	return []prompt.Edit{a.c.Prompt.SetField(how.Field, how.JSON)}
+	return []handover.Member{{Name: how.Field, JSON: how.JSON}}
 }
 
 // URL is the endpoint's URL for the request.
