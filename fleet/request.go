@@ -50,7 +50,9 @@ type Request struct {
 	MaxTokens    int // the client's limit on the answer; 0 for none
 	// context in tokens that an engine which loads models on demand is to load the model with; 0 leaves it to it
 	Window int
-	Stream bool // the answer is streamed: its first data comes when the prompt is computed
+	// the engine computes the whole prompt, whatever of it is cached, and caches it
+	ReadsNoCache bool
+	Stream       bool // the answer is streamed: its first data comes when the prompt is computed
 
 	// name of the endpoint that last served the conversation according to the client (the endpoint token); "" for
 	// none

@@ -24,6 +24,9 @@ type Prompt struct {
 	// context that Ollama is to load the model with, in tokens (options.num_ctx); 0 for none; at most 2^31-1
 	Window int
 
+	// it asks for what an engine knows of a prompt only when it computes it: log probabilities of its tokens
+	ReadsNoCache bool
+
 	TextBytes int // bytes of decoded prompt text, plus tools as JSON, without media
 	TokenIDs  int // prompt tokens given as ids; if they accompany a chat's messages (prompt_token_ids) TextBytes is 0
 
@@ -192,6 +195,7 @@ func (s *scan) prompt(body []byte, p *Prompt) {
 	if s.api == OllamaChat || s.api == OllamaGenerate { // Ollama's other APIs have no such option
 		p.Window = count(body, s.subs[sNumCtx])
 	}
+	p.ReadsNoCache = s.readsNoCache(body)
 	for f := range s.amounts {
 		p.TextBytes += s.amounts[f].text
 		p.TokenIDs += s.amounts[f].ids
@@ -203,6 +207,17 @@ func (s *scan) prompt(body []byte, p *Prompt) {
 	for f := range p.fields {
 		p.fields[f] = s.fields[f].At
 	}
+}
+
+// readsNoCache reports whether log probabilities of the prompt are asked for: vLLM then reads no cache (0.33.0,
+// sampling_params.py), SGLang none of the tokens from the first on that is asked for (schedule_batch.py). OpenAI's
+// completions ask for them with echo and logprobs.
+func (s *scan) readsNoCache(body []byte) bool {
+	is := func(f field, k jsonscan.Kind) bool { return s.fields[f].Kind == k }
+	start := s.fields[fLogprobStartLen]
+	return is(fPromptLogprobs, jsonscan.Number) ||
+		is(fEcho, jsonscan.True) && (is(fLogprobs, jsonscan.Number) || is(fLogprobs, jsonscan.True)) ||
+		is(fReturnLogprob, jsonscan.True) && start.Kind == jsonscan.Number && string(body[start.At.Start:start.At.End]) == "0"
 }
 
 // count is the first of the values that is a number above zero; 0 when none is. Fractions are truncated and numbers

@@ -123,6 +123,26 @@ func TestParse(t *testing.T) {
 			Prompt{MaxTokens: 9, N: 3, TextBytes: 3, TokenIDs: 2},
 		},
 		{
+			"log probabilities of the prompt", Chat, `{"messages":[{"content":"ab"}],"prompt_logprobs":0}`,
+			Prompt{N: 1, TextBytes: 2, ReadsNoCache: true},
+		},
+		{"none of the prompt", Chat, `{"prompt_logprobs":null,"logprobs":true,"echo":false}`, Prompt{N: 1}},
+		{
+			"an echo with log probabilities", Completions, `{"prompt":"ab","echo":true,"logprobs":1}`,
+			Prompt{N: 1, TextBytes: 2, ReadsNoCache: true},
+		},
+		{"an echo alone", Completions, `{"prompt":"ab","echo":true,"logprobs":null}`, Prompt{N: 1, TextBytes: 2}},
+		{
+			"generate, log probabilities from the first token on", Generate,
+			`{"text":"abc","return_logprob":true,"logprob_start_len":0}`,
+			Prompt{N: 1, TextBytes: 3, ReadsNoCache: true},
+		},
+		{
+			"generate, log probabilities of the answer", Generate,
+			`{"text":"abc","return_logprob":true,"logprob_start_len":-1}`,
+			Prompt{N: 1, TextBytes: 3},
+		},
+		{
 			"ollama chat, context", OllamaChat,
 			`{"options":{"num_ctx":1},"model":"l","messages":[{"content":"ab"}],"options":{"num_ctx":8192}}`,
 			Prompt{Model: "l", Stream: true, N: 1, TextBytes: 2, Window: 8192},

@@ -21,6 +21,7 @@ var bodies = []string{
 	`{"input":"hello","instructions":"i","text":{"format":{"type":"text"}},"previous_response_id":"r","conversation":{"id":"c"},"max_output_tokens":5}`,
 	`{"prompt":[[1,2],[3]],"suffix":"ab","stream":false}`, `{"prompt":["a",1,{"x":[2,"\ud83d\ude00"]}]}`,
 	`{"text":"abc","input_ids":[1,2],"sampling_params":{"max_new_tokens":9,"n":3}}`,
+	`{"prompt":"a","echo":true,"logprobs":1,"prompt_logprobs":0,"return_logprob":true,"logprob_start_len":0}`,
 	`{"model":"l","messages":[{"content":"a","images":["AAAA"]}],"options":{"num_predict":-1,"num_ctx":8192},"stream":null}`,
 	`{"mod\u0065l":"\u0067pt","\u0073tream":true,"n":1e2,"max_tokens":1.5e3}`,
 	`{"model":"a","model":null,"stream":true,"stream":false,"session_id":"x","session_id":"","conversation_params":{"conversation_id":"a\u0000"}}`,
@@ -101,6 +102,10 @@ func expected(api API, body []byte, h http.Header) (want Prompt, ok bool) {
 	} else if n := r.sub("sampling_params").count("n"); n > 0 {
 		want.N = n
 	}
+	number := func(name string) bool { return kind(name) == '-' || kind(name) >= '0' && kind(name) <= '9' }
+	want.ReadsNoCache = number("prompt_logprobs") ||
+		kind("echo") == 't' && (number("logprobs") || kind("logprobs") == 't') ||
+		kind("return_logprob") == 't' && string(r["logprob_start_len"]) == "0"
 	if id := r.str("previous_response_id"); isID(id) {
 		want.PreviousResponse = id
 	}
@@ -230,7 +235,7 @@ func checkParse(t *testing.T, p *Parser, api API, body []byte, h http.Header) {
 	text, ids := got.TextBytes, got.TokenIDs
 	got = Prompt{
 		API: got.API, Model: got.Model, Stream: got.Stream, IncludeUsage: got.IncludeUsage, MaxTokens: got.MaxTokens,
-		N: got.N, Window: got.Window,
+		N: got.N, Window: got.Window, ReadsNoCache: got.ReadsNoCache,
 		Session: got.Session, SessionFrom: got.SessionFrom, PreviousResponse: got.PreviousResponse, Empty: got.Empty,
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Prompt{})); diff != "" {

@@ -492,7 +492,7 @@ func (c *call) identify() error {
 	), p.Session, p.PreviousResponse
 	q.User, q.Parent = p.User, p.Parent
 	q.PromptBytes, q.PromptTokens, q.MaxTokens, q.Stream = p.TextBytes, p.TokenIDs, p.MaxTokens, p.Stream
-	q.Window = p.Window
+	q.Window, q.ReadsNoCache = p.Window, p.ReadsNoCache
 	c.served.Decision.Model = q.Model[:min(len(q.Model), 100)] // for the log, if no endpoint takes the request
 	if err := c.bound(); err != nil {
 		return err

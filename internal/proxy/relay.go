@@ -522,6 +522,7 @@ func (r *relay) finish() (next *route.Plan) {
 	if c.API == prompt.Responses {
 		r.fin.Usage = c.p.reports.read(r.d.Endpoint.URL, r.fin.Usage)
 	}
+	r.fin.Usage = c.found(r.fin.Usage)
 	if r.fin.Outcome == fleet.OK && !r.opaque {
 		r.keepReturned(r.tail.Bytes)
 	}

@@ -17,6 +17,14 @@ type reports struct {
 	found map[string]struct{} // URLs of servers
 }
 
+// found is the usage that an engine reports. One that reads no cache for a request finds nothing, whatever it has.
+func (c *call) found(u fleet.Usage) fleet.Usage {
+	if c.Request.ReadsNoCache {
+		u.CachedTokens, u.CachedKnown = 0, false
+	}
+	return u
+}
+
 // read returns a server's usage, whose 0 cached tokens are unknown until the server has reported some. If there is no
 // room left, all is learnt anew.
 func (p *reports) read(url string, u fleet.Usage) fleet.Usage {

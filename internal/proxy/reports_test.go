@@ -10,6 +10,33 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
+// TestCacheThatIsNotRead: an engine finds nothing for a request of which it computes the whole prompt, whatever it has.
+// The answer is vLLM's (0.33.0), but for its text.
+func TestCacheThatIsNotRead(t *testing.T) {
+	for _, tt := range []struct {
+		name, path, body string
+		known            bool
+	}{
+		{"echo", "/v1/completions", `{"model":"m","prompt":"a","echo":true,"logprobs":1}`, false},
+		{"prompt_logprobs", "/v1/completions", `{"model":"m","prompt":"a","prompt_logprobs":0}`, false},
+		{"prompt_logprobs of a chat", "/v1/chat/completions", `{"model":"m","messages":[],"prompt_logprobs":0}`, false},
+		{"without", "/v1/completions", `{"model":"m","prompt":"a","logprobs":1}`, true},
+	} {
+		t.Run(tt.name, bubbled(func(t *testing.T) {
+			r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, `{"id":"cmpl-1","object":"text_completion","choices":[{"index":0,"text":"a b","finish_reason":"length"}],"usage":{"prompt_tokens":420,"total_tokens":421,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0,"created_cache_tokens":null,"multimodal_tokens":null},"completion_tokens_details":null},"kv_transfer_params":null}`)
+			})
+			if res, body := r.post(tt.path, tt.body); res.StatusCode != 200 {
+				t.Fatalf("%d %s", res.StatusCode, body)
+			}
+			if u := r.last(1).Usage; u.CachedKnown != tt.known || u.PromptTokens != 420 || u.OutputTokens != 1 {
+				t.Errorf("%+v", u)
+			}
+		}))
+	}
+}
+
 // TestZeroThatTheFormDemands: in Responses, where each server must write how much was cached, 0 says nothing until the
 // server has said more. Elsewhere it is what it says, and so it is of a server that has said more.
 func TestZeroThatTheFormDemands(t *testing.T) {

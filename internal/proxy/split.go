@@ -220,7 +220,7 @@ func (s *split) exchange(a *attempt, message *handover.Message) error {
 	}
 	s.handed, err = s.conn.Reply(&s.x, body)
 	if s.handed.Known {
-		s.prefill.Usage = s.handed.Usage
+		s.prefill.Usage = s.c.found(s.handed.Usage)
 	}
 	c.p.fleet.Observe(route.FirstByte{Lease: s.prefill.Lease})
 	s.ready, s.readyAt = err == nil, time.Now()

@@ -219,7 +219,7 @@ func (s *split) join(answered bool) {
 	b.attempt.over()
 	s.concurrent = nil
 	if s.ready && s.handed.Honest && !s.handed.Known { // the decoder reports the prefiller's count
-		s.prefill.Usage = s.answer
+		s.prefill.Usage = s.c.found(s.answer)
 		s.prefill.Usage.OutputTokens = 0
 	}
 	s.endPrefill()

@@ -149,6 +149,32 @@ func TestWrongEvents(t *testing.T) {
 	}
 }
 
+// TestNoCacheIsRead: of a prompt for which an engine reads no cache nothing is predicted to be cached, and that nothing
+// was found is no evidence. Afterwards it is cached.
+func TestNoCacheIsRead(t *testing.T) {
+	for name, followed := range map[string]bool{"by events": true, "by estimate": false} {
+		t.Run(name, func(t *testing.T) {
+			e, tokens := newFollowed(t), words(1, 640)
+			if e.told(0, "x", "x", tokens, 0); !followed {
+				e = newEngines(t, 2, e.facts[0])
+				e.serve(0, "x", said(tokens), 0, 1)
+			}
+			whole := said(tokens)
+			whole.ReadsNoCache = true
+			for range fourMisses {
+				if got := e.serve(0, "x", whole, -1, 1); got != 0 {
+					t.Errorf("%d tokens are predicted to be found", got)
+				}
+			}
+			if len(e.news) > 0 {
+				t.Errorf("%q", e.news)
+			}
+			e.want("the same where the cache is read", 0, "x", said(tokens), 624)
+			e.want("elsewhere", 1, "x", said(tokens), 0)
+		})
+	}
+}
+
 // TestForeignTokens: token ids that differ from the engine's are ignored, which is reported once, and used again when
 // they agree.
 func TestForeignTokens(t *testing.T) {

@@ -63,6 +63,9 @@ func (r Reader) find(
 	cached []pick.Cached,
 ) (all Found, _ Missed) {
 	req := p.Request
+	if req.ReadsNoCache {
+		return all, m
+	}
 	if req.Content != nil && len(req.Content.List) > 0 {
 		r.predictList(x, p, at, cached)
 		all.MostCached = most(cached)
