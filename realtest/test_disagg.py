@@ -35,6 +35,12 @@ class Half(engines.Engine):
         os.environ.update(self.environment)
         return super().start()
 
+    def wait(self, limit=engines.START_LIMIT):
+        """On a processor with AMX vLLM 0.33.0 dies (SIGILL) where the first prompt that it works on is one that it has fetched."""
+        took = super().wait(limit)
+        pair.post(self.url, *pair.request("first", False, False))
+        return took
+
 
 class Disaggregated(pair.PairTest):
     kind, addon = "vllm", "nixl"
