@@ -217,7 +217,8 @@ func (s *scan) readsNoCache(body []byte) bool {
 	start := s.fields[fLogprobStartLen]
 	return is(fPromptLogprobs, jsonscan.Number) ||
 		is(fEcho, jsonscan.True) && (is(fLogprobs, jsonscan.Number) || is(fLogprobs, jsonscan.True)) ||
-		is(fReturnLogprob, jsonscan.True) && start.Kind == jsonscan.Number && string(body[start.At.Start:start.At.End]) == "0"
+		is(fReturnLogprob, jsonscan.True) && start.Kind == jsonscan.Number &&
+			string(body[start.At.Start:start.At.End]) == "0"
 }
 
 // count is the first of the values that is a number above zero; 0 when none is. Fractions are truncated and numbers

@@ -51,7 +51,8 @@ func TestRanksOfOneEngine(t *testing.T) {
 			for turn := range 2 {
 				for c := range 4 {
 					say := fmt.Sprintf(`%s I am number %d. %s`, shared, c, strings.Repeat("Go on. ", 20*turn))
-					body := fmt.Sprintf(`{"model":"m","routed_dp_rank":9,"messages":[{"role":"user","content":%q}]}`, say)
+					body := fmt.Sprintf(
+						`{"model":"m","routed_dp_rank":9,"messages":[{"role":"user","content":%q}]}`, say)
 					req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+"/v1/chat/completions",
 						strings.NewReader(body))
 					req.Header.Set("X-Session-ID", fmt.Sprint("agent", c))

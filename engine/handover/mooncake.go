@@ -52,7 +52,7 @@ func transferID(x *Request) string {
 // Prefill implements Connector.
 func (m Mooncake) Prefill(x *Request) (Message, error) {
 	params := `{"do_remote_decode":true,"do_remote_prefill":false,"transfer_id":` + jsonString(transferID(x)) + `}`
-	return Message{Set: onlyPrompt(x, params), Header: rankHeader(x.Prefiller)}, nil
+	return Message{Set: onlyPrompt(x, params)}, nil
 }
 
 // Reply implements Connector: the reply adds nothing for the decoder.
@@ -68,7 +68,7 @@ func (m Mooncake) Decode(x *Request, _ *Handed) (Message, error) {
 		params += `,"remote_host":` + host + `,"remote_port":` + port + `,"bootstrap_server_host":` + host +
 			`,"bootstrap_server_port":` + port
 	}
-	return Message{Set: []Member{{kvTransferParams, []byte(params + "}")}}, Header: rankHeader(x.Decoder)}, nil
+	return Message{Set: []Member{{kvTransferParams, []byte(params + "}")}}}, nil
 }
 
 // engineID is the engine id of the prefiller's rank, as JSON; "" when unknown. Engines append _dp and the rank to their

@@ -75,7 +75,7 @@ func (m MoRIIO) Prefill(x *Request) (Message, error) {
 	params := `{"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,"remote_block_ids":null,"transfer_id":` + jsonString(transfer) +
 		peerParams(d, x.Decoder, x.DecoderPeer) + `}`
 	return Message{
-		Set: onlyPrompt(x, params), Header: append(rankHeader(x.Prefiller), Header{"X-Request-Id", request}),
+		Set: onlyPrompt(x, params), Header: []Header{{"X-Request-Id", request}},
 	}, nil
 }
 
@@ -141,9 +141,7 @@ func (m MoRIIO) Decode(x *Request, h *Handed) (Message, error) {
 			params = append([]byte(`{"remote_tp_size":`+strconv.Itoa(max(x.Prefiller.TPSize, 1))+`,`), rest...)
 		}
 	}
-	return Message{Set: []Member{{kvTransferParams, params}}, Header: append(rankHeader(x.Decoder), Header{
-		"X-Request-Id", request,
-	})}, nil
+	return Message{Set: []Member{{kvTransferParams, params}}, Header: []Header{{"X-Request-Id", request}}}, nil
 }
 
 // Keeps implements Connector: the prefiller was told the decoder.

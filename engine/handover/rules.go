@@ -8,7 +8,6 @@ import (
 
 	"github.com/warmpath/warmpath/engine/answer"
 	"github.com/warmpath/warmpath/engine/rawjson"
-	"github.com/warmpath/warmpath/fleet"
 )
 
 // The members that the protocol sets.
@@ -25,8 +24,9 @@ const (
 
 // Withhold returns what a request gets in place of the members by which a client could act as a router, in the
 // protocols of all kinds of engine: have an engine dial an address, take or give away another client's KV cache or
-// encoder cache, wait for a hand-over that never comes, or end, or pick one of its data-parallel ranks. The kind of the request's own engine does not matter:
-// it may not be known yet, and the engine may be a router. field is that of a Request.
+// encoder cache, wait for a hand-over that never comes, or end; or choose a data-parallel rank. The kind of the
+// request's own engine does not matter: it may not be known yet, and the engine may be a router. field is that of a
+// Request.
 func Withhold(field func(name string) []byte) []Member {
 	set := nulled(
 		field, kvTransferParams, ecTransferParams, // vLLM
@@ -180,15 +180,6 @@ func checkParams(params []byte, ok bool) error {
 			maxParamsBytes)
 	}
 	return nil
-}
-
-// rankHeader keeps a client from choosing the rank of a whole engine. If a rank is the endpoint, the header is set with
-// every request.
-func rankHeader(e fleet.Endpoint) []Header {
-	if e.Part.Kind == fleet.Rank {
-		return nil
-	}
-	return []Header{{Name: "X-Data-Parallel-Rank"}}
 }
 
 // hostOf is the host of an address, without the brackets of IPv6.

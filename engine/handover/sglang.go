@@ -92,24 +92,13 @@ func (SGLang) message(x *Request, leg fleet.Leg) Message {
 	if x.Field(bootstrapPairKey) != nil {
 		set = append(set, Member{bootstrapPairKey, []byte("null")})
 	}
-	ep := x.Prefiller
-	if leg == fleet.LegDecode {
-		ep = x.Decoder
-	}
-	if ep.Part.Kind != fleet.Rank { // a client cannot know the ranks of two servers
-		for _, name := range []string{routedRank, olderRank} {
-			if !rawjson.IsNull(x.Field(name)) {
-				set = append(set, Member{name, []byte("null")})
-			}
-		}
-	}
 	switch {
 	case leg == fleet.LegDecode && rank >= 0:
 		set = append(set, Member{prefillRank, strconv.AppendInt(nil, int64(rank), 10)})
 	case !rawjson.IsNull(x.Field(prefillRank)):
 		set = append(set, Member{prefillRank, []byte("null")})
 	}
-	return Message{Set: set, Header: rankHeader(ep)}
+	return Message{Set: set}
 }
 
 // Reply implements Connector. The reply is one token, streamed when the client wants a stream. A request aborted at the

@@ -18,14 +18,15 @@ var (
 			`"ctx_request_id":7,"ctx_info_endpoint":"10.0.0.9:1"}`, "bootstrap_host": `"10.0.0.9"`,
 		"bootstrap_port": "1", "bootstrap_room": "[7]", "bootstrap_pair_key": `"k"`, "disagg_prefill_dp_rank": "1",
 		"encoder_urls": `["http://10.0.0.9:1"]`, "need_wait_for_mm_inputs": "true",
-		"routed_dp_rank": "1", "data_parallel_rank": "0", "num_items_assigned": `{"IMAGE":[1]}`, "http_worker_ipc": `"tcp://10.0.0.9:1"`,
+		"num_items_assigned": `{"IMAGE":[1]}`, "http_worker_ipc": `"tcp://10.0.0.9:1"`,
+		"routed_dp_rank": "1", "data_parallel_rank": "0",
 	}
 	transferHeaders = []string{
 		"X-Prefiller-Host-Port", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port", "X-Kv-Cache-Source-Host-Port",
 		"X-Override-Bootstrap-Host", "X-Override-Rid", "X-SMG-Target-Worker", "x-dynamo-worker-instance-id",
 		"x-dynamo-prefill-instance-id", "x-dynamo-dp-rank", "x-dynamo-prefill-dp-rank", "X-data-parallel-rank",
-		"X-TRTLLM-Msgpack", "x-trtllm-disagg-auth", "x-envoy-upstream-rq-timeout-ms", "X-Envoy-Retry-On", "x-envoy-original-dst-host",
-		"l5d-timeout", "grpc-timeout", "x-gateway-destination-endpoint",
+		"X-TRTLLM-Msgpack", "x-trtllm-disagg-auth", "x-envoy-upstream-rq-timeout-ms", "X-Envoy-Retry-On",
+		"x-envoy-original-dst-host", "l5d-timeout", "grpc-timeout", "x-gateway-destination-endpoint",
 	}
 )
 
