@@ -123,7 +123,8 @@ func (r *Router) listen(now time.Time, ep registry.Endpoint) {
 		late, lateSince = true, older.LateSince
 	}
 	proved := stands || r.lost(now, ep, max(recent.MostTokens, older.MostTokens))
-	if !proved && (!late || r.occupied(now, ep, lateSince)) {
+	computes := now.Sub(judged.Moved(ep.Slot())) < r.cfg.Silent // however slowly
+	if !proved && (!late || computes || r.occupied(now, ep, lateSince)) {
 		return
 	}
 	least := now.Sub(recent.Since)

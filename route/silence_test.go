@@ -543,6 +543,78 @@ func TestEngineStandsStill(t *testing.T) {
 	}
 }
 
+// TestSlowIsNotSilent: an engine whose figures of work move computes, however long an answer is overdue. It is silent
+// when they stand still, and where they only say that it has nothing to do.
+func TestSlowIsNotSilent(t *testing.T) {
+	for name, tt := range map[string]struct {
+		load func(i int) *fleet.LoadReport // every second
+		from int                           // the second from which it is ejected; 0 for never
+	}{
+		"a step every eight seconds": {func(i int) *fleet.LoadReport {
+			return &fleet.LoadReport{Running: 1, Work: uint64(i/8) + 7}
+		}, 0},
+		"a step every twelve seconds": {func(i int) *fleet.LoadReport {
+			return &fleet.LoadReport{Running: 1, Work: uint64(i/12) + 7}
+		}, 22},
+		"no step from some time on": {func(i int) *fleet.LoadReport {
+			return &fleet.LoadReport{Running: 1, Work: uint64(min(i, 30)) + 7}
+		}, 40},
+		"it has taken nothing of it": {func(int) *fleet.LoadReport {
+			return &fleet.LoadReport{Work: 7}
+		}, 13},
+		"it is not asked any more": {func(i int) *fleet.LoadReport {
+			if i > 20 {
+				return nil
+			}
+			return &fleet.LoadReport{Running: 1, Work: uint64(i) + 7}
+		}, 30},
+		"it says nothing of its work": {func(int) *fleet.LoadReport {
+			return &fleet.LoadReport{Running: 1}
+		}, 13},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Unix(1_000_000, 0)
+			r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }})
+			r.Observe(now, route.Declared{
+				Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}},
+			})
+			probe := func(l *fleet.LoadReport) {
+				r.Observe(now, route.Probed{Endpoint: "a", Report: fleet.Report{
+					Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}}, Load: l,
+				}})
+			}
+			ask := func() fleet.Lease {
+				d, err := r.Decide(now, &fleet.Request{
+					Class: fleet.Turn, Model: "m", MintedID: "x", PromptBytes: 4000, Stream: true,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d.Lease
+			}
+			probe(&fleet.LoadReport{Work: 3})
+			for range 8 { // the first token is due in half a second
+				l := ask()
+				now = now.Add(500 * time.Millisecond)
+				r.Observe(now, route.FirstByte{Lease: l})
+				r.Observe(now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 1}})
+			}
+			ask()
+			from := 0
+			for i := 1; i <= 90 && from == 0; i++ {
+				now = now.Add(time.Second)
+				probe(tt.load(i))
+				if r.Observe(now, route.StreamsAlive{}); r.Status(now)[0].State != fleet.StateUp {
+					from = i
+				}
+			}
+			if from != tt.from {
+				t.Errorf("it is ejected after %d s, want %d", from, tt.from)
+			}
+		})
+	}
+}
+
 // TestTrialAfterLongSilence: an engine that was ejected because it had work and sent nothing for longer than its
 // longest answer takes is tried again for as long, though clients still wait for what it was sent before.
 func TestTrialAfterLongSilence(t *testing.T) {

@@ -65,10 +65,10 @@ type endpoint struct {
 	idleAt     time.Time   // when it last had no requests, as far as was looked
 	loadedAt   time.Time   // when a request last had no load of a model to wait for any more
 
-	// its figures of work (fleet.LoadReport.Work), since when they stand still while it has requests, and when they
-	// were last told; zero before they have moved
-	work               uint64
-	standsSince, asked time.Time
+	// its figures of work (fleet.LoadReport.Work), when they last moved, since when they stand still while it has
+	// requests, and when they were last told; zero before they have moved
+	work                      uint64
+	moved, standsSince, asked time.Time
 
 	lines []line    // at most bound.Few
 	begun time.Time // when the latest of the requests was sent whose answers have begun
@@ -136,9 +136,10 @@ func (t *Table) Works(now time.Time, slot int, figures uint64, busy bool) {
 		return
 	}
 	e := t.endpoints.Get(slot)
-	switch {
-	case e.work == 0: // whether they move at all shows later
-	case e.work != figures || !busy && !e.standsSince.IsZero():
+	if e.work != 0 && e.work != figures { // whether they move at all shows later
+		e.moved, e.standsSince = now, now
+	}
+	if !busy && !e.standsSince.IsZero() {
 		e.standsSince = now
 	}
 	e.work, e.asked = figures, now

@@ -188,6 +188,9 @@ func (r Reader) Stands(slot int) time.Duration {
 	return e.asked.Sub(e.standsSince)
 }
 
+// Moved is when the figures that show whether an endpoint computes last changed; zero where it has none.
+func (r Reader) Moved(slot int) time.Time { return r.t.endpoints.Get(slot).moved }
+
 // TellsWork reports whether an endpoint has figures that show whether it computes.
 func (r Reader) TellsWork(slot int) bool { return !r.t.endpoints.Get(slot).standsSince.IsZero() }
 
