@@ -59,6 +59,13 @@ func (g *registry) len() int {
 	return g.n
 }
 
+// locked calls f while locked: f must be quick.
+func (g *registry) locked(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f()
+}
+
 // each calls f for every request while locked: f must be quick.
 func (g *registry) each(f func(inFlight)) {
 	g.mu.Lock()

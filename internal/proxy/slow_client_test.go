@@ -489,3 +489,37 @@ func TestUpgradeMayBeSilent(t *testing.T) {
 		}
 	})
 }
+
+// TestUpgradeWhoseClientDoesNotRead: a client that takes nothing of an upgraded connection keeps it no longer than one
+// on which nobody says anything, whether the engine still sends or has ended.
+func TestUpgradeWhoseClientDoesNotRead(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			engine, theirs := net.Pipe()
+			r, client, end := pipeRig(t, func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: 101, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{
+					"Connection": {"Upgrade"}, "Upgrade": {"websocket"},
+				}, Body: theirs}, nil
+			})
+			defer end()
+			defer engine.Close()
+			_, _ = io.WriteString(client, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+			if n, err := client.Read(make([]byte, 4096)); n == 0 || err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				for n := 0; !ends || n < 1; n++ {
+					if _, err := io.WriteString(engine, "hello"); err != nil {
+						return
+					}
+				}
+				_ = engine.Close()
+			}()
+			time.Sleep(time.Hour + time.Minute)
+			synctest.Wait()
+			if r.proxy.Open() != 0 {
+				t.Errorf("the engine ends %v: it is open after more than an hour", ends)
+			}
+		})
+	}
+}

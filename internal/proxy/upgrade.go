@@ -212,7 +212,7 @@ func (b *timedBody) Close() error {
 }
 
 // tunnel is the engine's end of an upgraded connection. Its attempt ends when no byte has passed in either direction
-// for a time. A WebSocket that the router itself ends, between two frames of the engine, tells its client so.
+// for a time, and so does a write that the client has not taken by then. A WebSocket that the router itself ends, between two frames of the engine, tells its client so.
 type tunnel struct {
 	io.ReadCloser
 	idle  time.Duration
@@ -226,7 +226,9 @@ type tunnel struct {
 func newTunnel(res *http.Response, a *attempt, idle time.Duration) *tunnel {
 	t := &tunnel{
 		ReadCloser: res.Body, idle: idle, watch: a.watch,
-		over: time.AfterFunc(idle, func() { a.watch.End(timeouts.ErrIdle) }),
+		over: time.AfterFunc(idle, func() {
+			a.c.p.flights.locked(func() { a.c.stop(a.watch, timeouts.ErrIdle) })
+		}),
 	}
 	if strings.EqualFold(res.Header.Get("Upgrade"), "websocket") {
 		t.sent = &frames{}
