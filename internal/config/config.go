@@ -387,10 +387,10 @@ type Timeouts struct {
 	// Tunnel bounds how long both ends of an upgraded connection (WebSocket) may be silent at one time; then it is
 	// closed.
 	Tunnel time.Duration `yaml:"tunnel"`
-	// Comments is how long a client of an event stream hears nothing while its request is held or in the router's
-	// queue: then it gets status 200 and a comment (": held"), and further ones at this interval, so that proxies
-	// between do not give up. What follows cannot have another status: errors become events of the stream, and the
-	// header of the engine's answer is lost. At least 1s; 0 sends none.
+	// Comments is how long a client of an event stream hears nothing while its request is held, in the router's queue
+	// or computed by an engine that says nothing yet: then it gets status 200 and a comment (": held"), and further
+	// ones at this interval, so that proxies between do not give up. What follows cannot have another status: errors
+	// become events of the stream, and the header of the engine's answer is lost. At least 1s; 0 sends none.
 	Comments time.Duration `yaml:"comments"`
 	// KeepAlive is how long a client's unused connection is kept.
 	KeepAlive time.Duration `yaml:"keep_alive"`

@@ -61,7 +61,7 @@ type ModelTimeouts struct {
 	Refusing time.Duration `yaml:"refusing"`
 	// Tunnel bounds how long both ends of an upgraded connection (WebSocket) may be silent at one time.
 	Tunnel time.Duration `yaml:"tunnel"`
-	// Comments is how long a client of an event stream hears nothing while its request waits at the router.
+	// Comments is how long a client of an event stream hears nothing before its answer begins.
 	Comments time.Duration `yaml:"comments"`
 }
 

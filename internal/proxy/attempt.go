@@ -411,7 +411,7 @@ func (a *attempt) awaitDispatch(limit time.Duration) error {
 		tooLong := time.AfterFunc(most-a.c.served.Queued, func() { a.watch.End(errWaited) })
 		defer tooLong.Stop()
 	}
-	if !a.c.awaitTurn(turn, a.watch.Done()) {
+	if !awaitTurn(turn, a.watch.Done()) {
 		return a.watch.Err()
 	}
 	if err := a.watch.Err(); err != nil { // what ended this one has ended the request ahead too

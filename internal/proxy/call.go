@@ -63,7 +63,7 @@ type call struct {
 	final       bool             // its client says that its session ends with it
 	cut         bool             // its body came in part: its client has left
 	lingers     bool             // it was answered before a long body was read
-	wroteAt     time.Time        // when something was last written to the client, or it asked
+	comments    *comments        // nil for none
 	wait        time.Duration    // longest wait in the router's queue; 0 for no limit of its own
 	shortened   bool             // by the request itself
 	deadline    time.Time        // when its answer must begin; zero for none
@@ -96,7 +96,6 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	s.ID, s.API, s.Method, s.Path, s.Agent = id, c.API.String(), r.Method, r.URL.Path, r.UserAgent()
 	s.Client, s.Peer, s.BytesIn = c.From.Client, c.From.Peer, max(r.ContentLength, 0)
 	s.Started = time.Now()
-	c.wroteAt = s.Started
 	w.Header()["X-Request-Id"] = []string{id}
 	return c
 }
@@ -105,6 +104,7 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 // used afterwards.
 func (c *call) end() {
 	c.p.flights.remove(&c.place)
+	c.comments.end()
 	if c.pending != nil { // reserved but not begun
 		c.p.fleet.Observe(route.Finished{Lease: c.pending.Lease, Outcome: fleet.Abandoned})
 		if c.pending.Split() && (c.split == nil || c.split.prefill.Lease != c.pending.Prefill.Lease) {
@@ -235,6 +235,7 @@ func (c *call) prepare() (err error) {
 	if err = c.charge(); err != nil {
 		return err
 	}
+	c.beginComments()
 	return c.decide(&c.plan)
 }
 

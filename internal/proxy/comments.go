@@ -3,6 +3,7 @@ package proxy
 import (
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/warmpath/warmpath/engine/answer"
@@ -18,30 +19,65 @@ import (
 // lines.
 const heldComment = ": held\n\n"
 
-// awaitTurn waits for a request's turn, and says false if the wait is over before. Meanwhile the client gets comments,
-// where the configuration says so.
-func (c *call) awaitTurn(turn, over <-chan struct{}) bool {
+// comments are those to the client of an event stream while there is nothing of an answer: its request is held or
+// queued, or the engine computes the prompt. They come from a goroutine of their own, which alone writes to the client
+// until end. They outlive the call, which is used again.
+type comments struct {
+	call  *call
+	every time.Duration
+
+	mu    sync.Mutex
+	due   *time.Timer
+	over  bool
+	bytes int64 // sent
+}
+
+// beginComments begins the comments to the client, where the configuration says so.
+func (c *call) beginComments() {
 	every := c.commentsEvery()
-	var due *time.Timer
-	var dues <-chan time.Time
-	if every > 0 {
-		due = time.NewTimer(every - time.Since(c.wroteAt))
-		defer due.Stop()
-		dues = due.C
+	if every <= 0 {
+		return
 	}
-	for {
-		select {
-		case <-turn:
-			return true
-		case <-over:
-			return false
-		case <-dues:
-			if c.comment() {
-				due.Reset(every)
-			} else {
-				c.left()
-			}
-		}
+	k := &comments{call: c, every: every}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.due = time.AfterFunc(every-time.Since(c.served.Started), k.speak)
+	c.comments = k
+}
+
+func (k *comments) speak() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.over:
+	case k.call.comment():
+		k.bytes += int64(len(heldComment))
+		k.due.Reset(k.every)
+	default:
+		k.call.left()
+	}
+}
+
+// end ends the comments, before anything else is written to the client. When it returns, none is being sent.
+func (k *comments) end() {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.due.Stop()
+	k.over = true
+	k.call.served.BytesOut += k.bytes
+	k.bytes = 0
+}
+
+// awaitTurn waits for a request's turn, and says false if the wait is over before.
+func awaitTurn(turn, over <-chan struct{}) bool {
+	select {
+	case <-turn:
+		return true
+	case <-over:
+		return false
 	}
 }
 
@@ -71,18 +107,21 @@ func (c *call) comment() bool {
 		c.ticket.Tell(h)
 		c.client.WriteHeader(http.StatusOK)
 	}
-	return c.write([]byte(heldComment))
+	_, err := c.client.Send([]byte(heldComment), true)
+	return err == nil
 }
 
-// unfit reports whether an answer cannot continue an event stream that the client has got the header of.
+// unfit reports whether an answer cannot continue an event stream that the client has got the header of. Before an
+// answer that could not, the client gets no such header any more.
 func (c *call) unfit(res *http.Response) bool {
-	if !c.Opened.Load() {
-		return false
-	}
 	h := send.Named(res.Header)
 	e := h.Get("Content-Encoding")
-	return res.StatusCode != http.StatusOK || mediaType(h.Get("Content-Type")) != eventStream ||
-		e != "" && e != "identity"
+	if res.StatusCode == http.StatusOK && mediaType(h.Get("Content-Type")) == eventStream &&
+		(e == "" || e == "identity") {
+		return false
+	}
+	c.comments.end()
+	return c.Opened.Load()
 }
 
 // retell concludes an attempt whose answer is no event stream, though the client has got the header of one: an engine's
@@ -121,7 +160,7 @@ func (c *call) tell(body []byte) { c.write(fault.Event(c.shape(), body)) }
 // write sends bytes of the router's own within an answer. It returns false when the client is gone.
 func (c *call) write(own []byte) bool {
 	_, err := c.client.Send(own, true)
-	if c.wroteAt = time.Now(); err == nil {
+	if err == nil {
 		c.served.BytesOut += int64(len(own))
 	}
 	return err == nil

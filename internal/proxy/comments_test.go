@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -375,6 +377,104 @@ func TestNoComments(t *testing.T) {
 						t.Errorf("the client got %d %q, want %d without a comment", w.Code, w.Body, tt.status)
 					}
 					time.Sleep(time.Minute)
+					r.booksBalance()
+				})
+			})
+		}
+	}
+}
+
+// late is an answer's body whose beginning takes a while.
+type late struct {
+	io.Reader
+	after time.Duration
+}
+
+func (l *late) Read(p []byte) (int, error) {
+	time.Sleep(l.after)
+	l.after = 0
+	return l.Reader.Read(p)
+}
+
+// TestCommentsWhileTheEngineComputes: comments come too while an engine has the request and sends nothing of an answer,
+// with or without its head, at the next one after it has failed as well. None come into an answer that is no stream.
+func TestCommentsWhileTheEngineComputes(t *testing.T) {
+	const silence = commentsEvery * 12 / 5
+	const failed = "CUDA out of memory"
+	failure := func() (*http.Response, error) {
+		return replies(500, "application/json", `{"error":{"message":"`+failed+`","type":"x"}}`)
+	}
+	for _, tt := range []struct {
+		name     string
+		engine   func(stream string, n int32) (*http.Response, error)
+		comments int
+		says     string // "" for the stream, failed for the error as an event
+	}{
+		{"before its head", func(stream string, _ int32) (*http.Response, error) {
+			time.Sleep(silence)
+			return replies(200, "text/event-stream", stream)
+		}, 2, ""},
+		{"after its head", func(stream string, _ int32) (*http.Response, error) {
+			res, err := replies(200, "text/event-stream", "")
+			res.Body = io.NopCloser(&late{strings.NewReader(stream), silence})
+			return res, err
+		}, 2, ""},
+		{"and fails, and another takes as long", func(stream string, n int32) (*http.Response, error) {
+			time.Sleep(silence)
+			if n == 1 {
+				return failure()
+			}
+			return replies(200, "text/event-stream", stream)
+		}, 4, ""},
+		{"and fails, as do all", func(string, int32) (*http.Response, error) {
+			time.Sleep(silence)
+			return failure()
+		}, 4, failed},
+		{"and breaks off after its head", func(stream string, n int32) (*http.Response, error) {
+			if n > 1 {
+				return replies(200, "text/event-stream", stream)
+			}
+			res, err := replies(200, "text/event-stream", "")
+			res.Body = io.NopCloser(&late{iotest.ErrReader(io.ErrUnexpectedEOF), silence})
+			return res, err
+		}, 2, ""},
+		{"after a head that is no stream's", func(string, int32) (*http.Response, error) {
+			res, err := replies(200, "application/json", "")
+			res.Body = io.NopCloser(&late{strings.NewReader(chatAnswer), silence})
+			return res, err
+		}, 0, chatAnswer},
+	} {
+		for _, api := range streamingAPIs() {
+			t.Run(tt.name+" "+api.path, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var calls atomic.Int32
+					engine := func(q *http.Request) (*http.Response, error) {
+						_, _ = io.Copy(io.Discard, q.Body)
+						return tt.engine(api.stream, calls.Add(1))
+					}
+					r := newRouter(t, proxy.Config{Comments: commentsEvery}, wire(engine),
+						route.Config{Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10}, []fleet.Endpoint{
+							{Name: "e0", URL: "http://e0", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1},
+						}, func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
+					w := httptest.NewRecorder()
+					r.proxy.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, api.path,
+						strings.NewReader(api.body)))
+					time.Sleep(time.Minute) // none comes after the end
+					text := w.Body.String()
+					rest, ok := strings.CutPrefix(text, strings.Repeat(comment, tt.comments))
+					if !ok || w.Code != 200 || strings.Contains(rest, comment) {
+						t.Fatalf("the client got %d %q, want %d comments", w.Code, text, tt.comments)
+					}
+					if tt.says == failed {
+						rest = isErrorEvent(t, api.path, rest)
+					}
+					want := cmp.Or(tt.says, api.stream)
+					if rest != want && (want != failed || !strings.Contains(rest, want)) {
+						t.Errorf("the client got %q, want %q", rest, want)
+					}
+					if got := r.last(1).BytesOut; got != int64(len(text)) {
+						t.Errorf("%d bytes are logged, want %d", got, len(text))
+					}
 					r.booksBalance()
 				})
 			})

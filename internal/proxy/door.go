@@ -91,9 +91,9 @@ type Config struct {
 	ReadBody time.Duration
 	Upload   time.Duration // longest time that a body for another path may take as a whole; default 1 h
 	Tunnel   time.Duration // longest silence of both ends of an upgraded connection; default 1 h
-	// longest silence towards a client of an event stream whose request waits at the router: after it the client gets a
-	// header of status 200 and a comment, then comments at this interval; 0 for none. The engine's own status and
-	// header are lost then: its error becomes an event of the stream
+	// longest silence towards a client of an event stream before its answer begins: after it the client gets a header
+	// of status 200 and a comment, then comments at this interval; 0 for none. The engine's own status and header are
+	// lost then: its error becomes an event of the stream
 	Comments time.Duration
 
 	Models []ModelBounds // other bounds for some models; of several entries that have a model the first counts

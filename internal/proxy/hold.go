@@ -40,7 +40,7 @@ func (c *call) awaitRoom(h *route.Hold) (route.Plan, error) {
 		defer stop()
 	}
 	if turn := c.p.fleet.Dispatched(h.Lease); turn != nil {
-		c.awaitTurn(turn, ctx.Done())
+		awaitTurn(turn, ctx.Done())
 	}
 	c.served.Queued += time.Since(began)
 	switch {

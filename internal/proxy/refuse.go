@@ -22,6 +22,7 @@ func (c *call) refuse(err error) {
 	if errors.Is(err, errLeft) {
 		return
 	}
+	c.comments.end()
 	err = c.seen(err)
 	f := fault.Of(err)
 	c.served.Error = f.Code

@@ -458,6 +458,7 @@ func (r *relay) between() bool {
 func endsLine(b byte) bool { return b == '\n' || b == '\r' }
 
 func (r *relay) commit() {
+	r.c.comments.end()
 	if r.c.Opened.Load() { // with a header that fits any stream
 		r.c.served.Status = http.StatusOK
 		r.c.sent.Store(true)

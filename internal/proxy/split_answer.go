@@ -109,6 +109,7 @@ func (s *split) answered() {
 			body, media = events, "text/event-stream; charset=utf-8"
 		}
 	}
+	c.comments.end()
 	switch opened := c.Opened.Load(); {
 	case opened && mediaType(media) != eventStream:
 		c.refuse(fault.At(fault.ErrNoStream, s.plan.Prefill.Endpoint.Name))
