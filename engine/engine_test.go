@@ -592,18 +592,21 @@ func TestRecognise(t *testing.T) {
 	}{
 		{"nothing", nil, fleet.KindUnknown},
 		{"vllm", []Answer{models("vllm")}, fleet.KindVLLM},
-		{"sglang", []Answer{models("sglang"), ok("/api/version", `{"version":"0.5"}`)}, fleet.KindSGLang},
+		{"sglang", []Answer{models("sglang"), ok("/api/tags", `{"models":[{"name":"m"}]}`)}, fleet.KindSGLang},
 		{"trtllm", []Answer{models("tensorrt_llm"), ok("/version", `{"version":"1.3"}`)}, fleet.KindTRTLLM},
 		{"llamacpp", []Answer{models("llamacpp")}, fleet.KindLlamaCpp},
 		{"ollama", []Answer{
-			ok("/v1/models", string(fixture(t, "ollama/0.33.0-rc2/models.json"))), ok("/api/version",
-				string(fixture(t, "ollama/0.33.0-rc2/version.json"))),
+			ok("/v1/models", string(fixture(t, "ollama/0.33.0-rc2/models.json"))), ok("/api/tags",
+				string(fixture(t, "ollama/0.33.0-rc2/tags.json"))),
 		}, fleet.KindOllama},
 		{"ollama without models", []Answer{
-			ok("/v1/models", `{"object":"list","data":null}`), ok("/api/version",
-				string(fixture(t, "ollama/0.33.0-rc2/version.json"))),
+			ok("/v1/models", `{"object":"list","data":null}`), ok("/api/tags", `{"models":[]}`),
 		}, fleet.KindOllama},
-		{"ollama, own models", []Answer{models("me"), ok("/api/version", `{"version":"0.33"}`)}, fleet.KindOllama},
+		{"ollama, own models", []Answer{models("me"), ok("/api/tags", `{"models":[{"name":"m"}]}`)}, fleet.KindOllama},
+		{"llama-swap", []Answer{
+			models("llama-swap"), ok("/api/version", `{"version":"v182","commit":"abc","build_date":"2026-09-01"}`),
+			missing("/api/tags"), missing("/version"),
+		}, fleet.KindOther},
 		{"vllm behind a key", []Answer{
 			locked, missing("/server_info"), missing("/props"), ok("/load", `{"server_load":0}`), ok("/version",
 				`{"version":"0.32.0"}`),

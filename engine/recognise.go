@@ -10,7 +10,7 @@ import (
 // RecogniseAsks are the questions whose answers identify the kind of an engine. None causes a generation on any kind.
 // /metrics is excluded, because reading TensorRT-LLM's clears it.
 func RecogniseAsks() []Ask {
-	paths := []string{"/v1/models", "/server_info", "/props", "/load", "/api/version", "/version"}
+	paths := []string{"/v1/models", "/server_info", "/props", "/load", "/api/tags", "/version"}
 	asks := make([]Ask, len(paths))
 	for i, p := range paths {
 		asks[i] = Ask{Name: AskInfo, Path: p}
@@ -72,8 +72,8 @@ func evidence(a Answer) (k fleet.Kind, strength int) {
 		if has(a.Body, "total_slots") || has(a.Body, "default_generation_settings") {
 			return fleet.KindLlamaCpp, 7
 		}
-	case "/api/version":
-		if has(a.Body, "version") { // SGLang has Ollama's paths too, so this is the second weakest sign
+	case "/api/tags": // and not /api/version, which llama-swap has too
+		if has(a.Body, "models") { // SGLang has Ollama's paths too, so this is the second weakest sign
 			return fleet.KindOllama, 3
 		}
 	case "/version":

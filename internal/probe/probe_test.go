@@ -585,7 +585,7 @@ func TestStartingEngineIsNotMistaken(t *testing.T) {
 		loading := `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`
 		f := newFake(map[string]string{})
 		for _, p := range []string{
-			"/v1/models", "/server_info", "/props", "/load", "/api/version", "/version", "/health",
+			"/v1/models", "/server_info", "/props", "/load", "/api/tags", "/version", "/health",
 		} {
 			f.pages[p], f.status[p] = loading, 503
 		}
@@ -598,7 +598,7 @@ func TestStartingEngineIsNotMistaken(t *testing.T) {
 		}
 		f.set(func() {
 			f.status = map[string]int{
-				"/load": 404, "/server_info": 404, "/api/version": 404, "/version": 404, "/metrics": 501,
+				"/load": 404, "/server_info": 404, "/api/tags": 404, "/version": 404, "/metrics": 501,
 			}
 			f.pages["/v1/models"] = `{"data":[{"id":"g","owned_by":"llamacpp","meta":{"n_ctx":4096}}]}`
 			f.pages["/props"] = `{"total_slots":2,"default_generation_settings":{"n_ctx":4096}}`
