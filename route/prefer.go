@@ -2,6 +2,7 @@ package route
 
 import (
 	"slices"
+	"time"
 
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/pool"
@@ -84,20 +85,29 @@ func leastOf(members []pool.Member, ok func(pool.Member) bool, of func(pool.Memb
 	return least, others
 }
 
-// displaceOldest keeps the endpoints at which a request that loads its model anew, with another context, takes the
-// least from others: those that were longest not asked for the context that they have. So requests for two contexts
-// part.
+// displaceOldest keeps the endpoints at which a request that loads its model takes the least from others: those that
+// were longest not asked for another model, or for the model with the context that they have. So requests for two
+// models or contexts part. What was not asked for lately counts as not there.
 func displaceOldest(q *asked, members []pool.Member) []pool.Member {
+	displaces := func(m pool.Member) time.Time {
+		ep := m.Endpoint()
+		if at := ep.Displaces(m.Model(), q.req.Window); q.now.Sub(at) < lately*ep.ModelLoadTime() {
+			return at
+		}
+		return time.Time{}
+	}
 	oldest := q.now
 	for _, m := range members {
-		if at := m.Endpoint().Displaces(m.Model(), q.req.Window); at.Before(oldest) {
+		if at := displaces(m); at.Before(oldest) {
 			oldest = at
 		}
 	}
-	return keep(members, func(m pool.Member) bool {
-		return !m.Endpoint().Displaces(m.Model(), q.req.Window).After(oldest)
-	})
+	return keep(members, func(m pool.Member) bool { return !displaces(m).After(oldest) })
 }
+
+// lately is for how many times of its load a model is expected to be asked for again. Seldomer, its loads cost little
+// beside an endpoint that is slower.
+const lately = 6
 
 // preferLoadedAdapter prefers, for a LoRA adapter, endpoints whose engine lists it to those declared to serve it, and
 // among them those that have it loaded, as long as the least loaded of these has at most twice the work of the least

@@ -130,6 +130,60 @@ func TestContextsPart(t *testing.T) {
 	}
 }
 
+// newOnDemand is a router of as many engines as models, each of which they load on demand. None is ever seen to have
+// one in memory.
+func newOnDemand(t *testing.T, models int) *reviewed {
+	t.Helper()
+	names := []string{"a", "b", "c"}[:models]
+	x := newReviewed(t, nil, names...)
+	for _, name := range names {
+		report := fleet.Report{
+			Healthy: true, Kind: fleet.KindOther, Sleep: fleet.Dozing,
+			Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{}},
+		}
+		for i := range models {
+			report.Models = append(report.Models, fleet.Model{ID: "m" + strconv.Itoa(i)})
+		}
+		x.r.Observe(x.now, route.Probed{Endpoint: name, Report: report})
+	}
+	return x
+}
+
+// TestModelsPart: so do requests for different models where engines have room for one, also while each is asked for
+// another model as soon as it has loaded one. What is cached of a conversation went with its model.
+func TestModelsPart(t *testing.T) {
+	for _, models := range []int{2, 3} {
+		x := newOnDemand(t, models)
+		has, loads := map[string]string{}, 0
+		for i := range 60 {
+			talk := i * 7 % (2 * models) // two of each model
+			req := fleet.Request{
+				Model: "m" + strconv.Itoa(talk%models), Session: strconv.Itoa(talk), PromptBytes: 4000, Stream: true,
+				Seed: uint64(i),
+			}
+			d := x.route(req)
+			if has[d.Endpoint.Name] != req.Model {
+				has[d.Endpoint.Name] = req.Model
+				loads++
+			}
+			x.now = x.now.Add(time.Second)
+			x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
+			x.end(d, fleet.OK)
+		}
+		if loads > models {
+			t.Errorf("%d models: %d loads", models, loads)
+		}
+	}
+	for after, want := range map[time.Duration]string{time.Second: "b", time.Hour: "a"} {
+		x := newOnDemand(t, 2)
+		x.end(x.route(fleet.Request{Model: "m0"}), fleet.OK)
+		x.now = x.now.Add(after)
+		if d := x.route(fleet.Request{Model: "m1"}); d.Endpoint.Name != want {
+			t.Errorf("%v after another model another goes to %s, want %s", after, d.Endpoint.Name, want)
+		}
+	}
+}
+
 // legsOf is a fleet of prefillers and decoders, with the models that each serves, for an alias with shares.
 func legsOf(
 	t *testing.T, when fleet.SplitWhen, shares func(old, fresh float64) []fleet.Alias, serve map[string][]string,

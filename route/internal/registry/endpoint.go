@@ -118,20 +118,25 @@ func (e Endpoint) MustLoad(now time.Time, stale time.Duration, model string, win
 	if model == "" || !e.HasLoad(now, stale) || e.r.report.Load.Loaded == nil {
 		return false
 	}
-	if !slices.Contains(e.r.report.Load.Loaded, model) {
-		return true
-	}
-	return !e.Displaces(model, window).IsZero()
+	return !e.keeps(model) || !e.Displaces(model, window).IsZero()
 }
 
-// Displaces is when the model was last asked for with another window, which a request for this one displaces from
-// memory; zero for never.
-func (e Endpoint) Displaces(model string, window int) time.Time {
-	i := slices.IndexFunc(e.r.windows, func(w windowOf) bool { return w.model == model })
-	if i < 0 || e.r.windows[i].tokens == window {
-		return time.Time{}
+// keeps reports that the engine lists the model among those in memory.
+func (e Endpoint) keeps(model string) bool {
+	l := e.r.report.Load
+	return l != nil && slices.Contains(l.Loaded, model)
+}
+
+// Displaces is when that was last asked for which a request for the model displaces from memory: the model with another
+// window, or, where the engine lists those in memory without it, any other model, since few fit. Zero for never.
+func (e Endpoint) Displaces(model string, window int) (at time.Time) {
+	others := e.r.report.Load != nil && e.r.report.Load.Loaded != nil && !e.keeps(model)
+	for _, w := range e.r.windows {
+		if (w.model == model && w.tokens != window || w.model != model && others) && w.at.After(at) {
+			at = w.at
+		}
 	}
-	return e.r.windows[i].at
+	return at
 }
 
 // windowOf is the context in tokens that a request asks for a model to be loaded with; 0 leaves it to the engine.
