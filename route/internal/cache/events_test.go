@@ -77,6 +77,20 @@ func TestEventsOfSharedPrefixes(t *testing.T) {
 	e.want("half of the system prompt is evicted", 0, "three", said(chat(3)), 160)
 }
 
+// TestEventsFromBefore: a conversation of which an engine holds more than its first words, since another router or an
+// earlier life of this one had it computed, does not have others that begin with these words be taken for cached.
+func TestEventsFromBefore(t *testing.T) {
+	e := newFollowed(t)
+	chat := func(n int) []uint32 { return slices.Concat(words(0, 328), words(n, 300)) }
+	e.told(0, "one", "one", chat(1), 0)
+	e.tell(0, storedFrom(chat(2), 16, 20, "another router's"))
+	e.told(0, "two", "two", slices.Concat(chat(2), words(20, 160)), 624)
+	e.want("a third one", 0, "three", said(chat(3)), 320)
+	e.want("the next turn of the second", 0, "two", said(chat(2), words(20, 160), words(21, 160)), 784)
+	e.told(0, "three", "three", chat(3), 320)
+	e.want("a fourth one", 0, "four", said(chat(4)), 320)
+}
+
 // TestEventsWithoutLabels: blocks are assigned by the one request that can have caused them, by length, and by tokens.
 func TestEventsWithoutLabels(t *testing.T) {
 	for _, how := range []string{"alone", "by length", "tokens", "tokens, late"} {

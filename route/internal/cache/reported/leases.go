@@ -163,7 +163,10 @@ func (t *Table) Settle(now time.Time, f *Finished) (news []string) {
 		return news
 	}
 	x.key, x.ends, x.reach = Conversation(l.tenant, l.session), f.Chain[len(f.Chain)-1], len(f.Chain)
-	if f.Depth > 0 && f.Depth < len(f.Chain) {
+	// what is found far beyond the text that earlier prompts had is of this conversation, from before a restart of the
+	// router or by way of another one: it does not show where they part
+	part := u.PromptTokens * f.Depth / len(f.Chain)
+	if f.Depth > 0 && f.Depth < len(f.Chain) && u.CachedTokens <= part+part/4+2*x.block {
 		x.shared = f.Chain[f.Depth-1]
 	}
 	x.adapter, x.slot, x.born, x.since = l.adapter, l.slot, e.born, l.runs

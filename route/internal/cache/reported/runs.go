@@ -29,7 +29,7 @@ type request struct {
 	key    uint64 // of its conversation
 	ends   uint64 // the last of the router's own blocks of its prompt
 	reach  int    // how many there are
-	shared uint64 // the last of those that were believed to be cached; 0 when none was, or all were
+	shared uint64 // the last of those that were believed to be cached; 0 when none was, all were, or more was found
 	block  int    // tokens
 	slot   int
 	born   uint32 // of the endpoint
