@@ -264,8 +264,8 @@ func (s *stream) tell() {
 }
 
 // rest waits where a stream begins anew sooner after the last time than another connection would be tried: one whose
-// numbers make no sense would otherwise fill the log, and have the fleet drop its blocks with each message. Its messages
-// wait meanwhile, at last at the engine.
+// numbers make no sense would otherwise fill the log, and have the fleet drop its blocks with each message. Its
+// messages wait meanwhile, at last at the engine.
 func (s *stream) rest(ctx context.Context) {
 	if wait := time.Until(s.anew.Add(reconnect)); wait > 0 {
 		select {

@@ -503,7 +503,8 @@ func TestUpgradeWhoseClientDoesNotRead(t *testing.T) {
 			})
 			defer end()
 			defer engine.Close()
-			_, _ = io.WriteString(client, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+			_, _ = io.WriteString(client,
+				"GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 			if n, err := client.Read(make([]byte, 4096)); n == 0 || err != nil {
 				t.Fatal(err)
 			}

@@ -212,7 +212,8 @@ func (b *timedBody) Close() error {
 }
 
 // tunnel is the engine's end of an upgraded connection. Its attempt ends when no byte has passed in either direction
-// for a time, and so does a write that the client has not taken by then. A WebSocket that the router itself ends, between two frames of the engine, tells its client so.
+// for a time, and so does a write that the client has not taken by then. A WebSocket that the router itself ends,
+// between two frames of the engine, tells its client so.
 type tunnel struct {
 	io.ReadCloser
 	idle  time.Duration
