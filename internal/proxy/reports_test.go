@@ -10,9 +10,9 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// TestCacheThatIsNotRead: an engine finds nothing for a request of which it computes the whole prompt, whatever it has.
-// The answer is vLLM's (0.33.0), but for its text.
-func TestCacheThatIsNotRead(t *testing.T) {
+// TestFoundBySomethingElse: an engine finds nothing for a request of which it computes the whole prompt, whatever it
+// has, and for several answers what one of them has had computed. The answer is vLLM's (0.33.0), but for its text.
+func TestFoundBySomethingElse(t *testing.T) {
 	for _, tt := range []struct {
 		name, path, body string
 		known            bool
@@ -20,7 +20,8 @@ func TestCacheThatIsNotRead(t *testing.T) {
 		{"echo", "/v1/completions", `{"model":"m","prompt":"a","echo":true,"logprobs":1}`, false},
 		{"prompt_logprobs", "/v1/completions", `{"model":"m","prompt":"a","prompt_logprobs":0}`, false},
 		{"prompt_logprobs of a chat", "/v1/chat/completions", `{"model":"m","messages":[],"prompt_logprobs":0}`, false},
-		{"without", "/v1/completions", `{"model":"m","prompt":"a","logprobs":1}`, true},
+		{"two answers", "/v1/completions", `{"model":"m","prompt":"a","n":2}`, false},
+		{"without", "/v1/completions", `{"model":"m","prompt":"a","logprobs":1,"n":1}`, true},
 	} {
 		t.Run(tt.name, bubbled(func(t *testing.T) {
 			r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
