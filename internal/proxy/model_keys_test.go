@@ -62,7 +62,7 @@ func TestModelsForEachKey(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			r.lists(t.Context(), fmt.Sprint(i))
 		}
-		for i := 1; i < 257; i++ {
+		for i := 2; i < 257; i++ { // one place is the list's that has no key
 			if r.lists(t.Context(), fmt.Sprint(i)); asked[fmt.Sprint(i)] != 1 {
 				t.Fatalf("key %d: asked %d times", i, asked[fmt.Sprint(i)])
 			}
@@ -89,6 +89,43 @@ func TestKeysShareModels(t *testing.T) {
 			if got := r.lists(t.Context(), key); !strings.Contains(got, `"m"`) || asked != 1 {
 				t.Errorf("%s: %s, asked %d times", key, got, asked)
 			}
+		}
+	})
+}
+
+// TestKeysCostOtherEnginesNothing: beside an engine that shows its models to keys only, a key never seen before costs
+// the others no request.
+func TestKeysCostOtherEnginesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := map[string]int{}
+		long := `{"data":[{"id":"mine"}` + strings.Repeat(`,{"id":"mine"}`, 3) + `]}`
+		r := newRouter(t, proxy.Config{}, wire(func(q *http.Request) (*http.Response, error) {
+			asked[q.URL.Host]++
+			switch key := strings.TrimPrefix(q.Header.Get("Authorization"), "Bearer "); {
+			case q.URL.Host == "e0":
+				return says(`{"data":[{"id":"m","x_kept":1}]}`)
+			case key == "":
+				return says(`{"data":[]}`)
+			default:
+				return says(strings.ReplaceAll(long, "mine", "for-"+key))
+			}
+		}), route.Config{Policy: func() pick.Policy { return inOrder{} }}, []fleet.Endpoint{
+			{Name: "e0", URL: "http://e0", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1},
+		},
+			func(fleet.Kind) fleet.Report { return fleet.Report{Kind: fleet.KindVLLM} })
+		r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{
+			Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}},
+		}})
+		const keys = 50
+		for i := range keys {
+			key := fmt.Sprint(i)
+			got := r.lists(t.Context(), key)
+			if !strings.Contains(got, `"x_kept"`) || strings.Count(got, `"for-`+key+`"`) != 1 {
+				t.Fatalf("key %s: %.300s", key, got)
+			}
+		}
+		if asked["e0"] != 1 || asked["e1"] != keys+1 {
+			t.Errorf("asked for %d keys: %v", keys, asked)
 		}
 	})
 }

@@ -44,13 +44,13 @@ type Catalog struct {
 type fetched struct {
 	at       time.Time // zero until the first has come
 	entries  []entry
+	size     int           // of these, in bytes
 	fetching chan struct{} // closed at the end of the fetch that is under way; nil for none
 }
 
 type entry struct {
 	id  string
 	raw json.RawMessage
-	own bool // of an engine that shows its models to the client's key only
 	add bool // listed by no engine
 }
 
@@ -62,8 +62,11 @@ const (
 	llamaModels    = "/models"
 	ollamaModels   = "/api/tags"
 	ollamaRunning  = "/api/ps"
-	mostLists      = 256 // kept at one time, one for each key
-	catalogFetches = 16  // endpoints asked at once
+	mostLists      = 256      // kept at one time, one for each key
+	mostBytes      = 64 << 20 // of these, beside one list of any size
+	mostEntries    = 4096     // of one endpoint
+	entryBytes     = 96       // about what one takes beside its texts
+	catalogFetches = 16       // endpoints asked at once
 )
 
 // New lists the models of a fleet, whose engines are asked through transport.
@@ -148,10 +151,20 @@ func raws(entries []entry, may func(string) bool) []json.RawMessage {
 	return out
 }
 
-// get returns the merged list of a path, fetched at most catalogAge ago.
+// get returns the merged list of a path, fetched at most catalogAge ago: what engines show to everybody, after what some
+// show to the client's key only. A new key costs no other engine anything.
 func (g *Catalog) get(ctx context.Context, via []string, from http.Header, path, list, id string) []entry {
+	all := g.kept(ctx, via, nil, path, list, id)
+	if from = g.keys(from); from == nil {
+		return all
+	}
+	return join([][]entry{g.kept(ctx, via, from, path, list, id), all}, nil)
+}
+
+// kept returns the list of a path that is shown to everybody, or, with a key, to that alone.
+func (g *Catalog) kept(ctx context.Context, via []string, from http.Header, path, list, id string) []entry {
 	of := path
-	if from = g.keys(from); from != nil {
+	if from != nil {
 		sum := sha256.New()
 		for _, name := range keyHeaders {
 			_, _ = io.WriteString(sum, from.Get(name)+"\n") // which no header contains
@@ -163,7 +176,11 @@ func (g *Catalog) get(ctx context.Context, via []string, from http.Header, path,
 		return l.entries
 	}
 	defer g.end(of, l.fetching)
-	entries := merge(g.fleet, g.fetchAll(ctx, via, from, path, list, id), path == openAIModels)
+	lists := g.fetchAll(ctx, via, from, path, list, id)
+	entries := join(lists, nil)
+	if from == nil {
+		entries = merge(g.fleet, lists, path == openAIModels)
+	}
 	if ctx.Err() == nil {
 		g.keep(of, entries)
 	}
@@ -204,17 +221,23 @@ func (g *Catalog) add(of string) *fetched {
 		g.lists = map[string]*fetched{}
 	}
 	if len(g.lists) >= mostLists {
-		oldest := ""
-		for name, l := range g.lists {
-			if o := g.lists[oldest]; o == nil || l.fetching == nil && (o.fetching != nil || l.at.Before(o.at)) {
-				oldest = name
-			}
-		}
-		delete(g.lists, oldest)
+		g.drop("")
 	}
 	l := &fetched{}
 	g.lists[of] = l
 	return l
+}
+
+// drop forgets the oldest list other than one. The caller holds mu.
+func (g *Catalog) drop(but string) {
+	oldest := ""
+	for name, l := range g.lists {
+		if o := g.lists[oldest]; name != but &&
+			(o == nil || l.fetching == nil && (o.fetching != nil || l.at.Before(o.at))) {
+			oldest = name
+		}
+	}
+	delete(g.lists, oldest)
 }
 
 // keep stores what a fetch brought.
@@ -225,7 +248,21 @@ func (g *Catalog) keep(of string, entries []entry) {
 	if l == nil { // others took its place meanwhile
 		l = g.add(of)
 	}
-	l.at, l.entries = time.Now(), entries
+	l.at, l.entries, l.size = time.Now(), entries, 0
+	for _, e := range entries {
+		l.size += entryBytes + len(e.id) + len(e.raw)
+	}
+	for g.size() > mostBytes && len(g.lists) > 1 {
+		g.drop(of)
+	}
+}
+
+// size is what the lists take, in bytes. The caller holds mu.
+func (g *Catalog) size() (n int) {
+	for _, l := range g.lists {
+		n += l.size
+	}
+	return n
 }
 
 // end ends a fetch, also one that failed: the next caller fetches.
@@ -238,7 +275,7 @@ func (g *Catalog) end(of string, fetching chan struct{}) {
 	close(fetching)
 }
 
-// fetchAll asks each engine address once.
+// fetchAll asks each engine address once; with a key, those that show their models to keys only.
 func (g *Catalog) fetchAll(ctx context.Context, via []string, from http.Header, path, list, id string) [][]entry {
 	ctx, cancel := context.WithTimeout(ctx, catalogWait)
 	defer cancel()
@@ -246,7 +283,8 @@ func (g *Catalog) fetchAll(ctx context.Context, via []string, from http.Header, 
 	seen := map[string]bool{}
 	ollama := path != openAIModels && g.speaksOllama() // others have these paths too: SGLang
 	for _, s := range g.fleet.Status() {
-		if s.State != fleet.StateDown && !s.Gone && !seen[s.Endpoint.URL] && (!ollama || s.Kind == fleet.KindOllama) {
+		if s.State != fleet.StateDown && !s.Gone && !seen[s.Endpoint.URL] && (!ollama || s.Kind == fleet.KindOllama) &&
+			(from == nil || wantsKey(&s)) {
 			seen[s.Endpoint.URL] = true
 			ask = append(ask, s)
 		}
@@ -270,7 +308,6 @@ func (g *Catalog) fetch(
 	ctx context.Context, via []string, from http.Header, s *route.EndpointStatus, path, list, id string,
 ) []entry {
 	e := &s.Endpoint
-	ask := from != nil && wantsKey(s)
 	u, err := url.Parse(e.URL + path)
 	if err != nil {
 		return nil
@@ -279,11 +316,9 @@ func (g *Catalog) fetch(
 	if e.APIKey != "" {
 		header.Set("Authorization", "Bearer "+e.APIKey)
 	}
-	if ask {
-		for _, name := range keyHeaders {
-			if v := from.Get(name); v != "" {
-				header.Set(name, v)
-			}
+	for _, name := range keyHeaders {
+		if v := from.Get(name); v != "" {
+			header.Set(name, v)
 		}
 	}
 	req := (&http.Request{
@@ -304,37 +339,48 @@ func (g *Catalog) fetch(
 	if json.Unmarshal(body, &outer) != nil || json.Unmarshal(outer[list], &items) != nil {
 		return nil
 	}
+	items = items[:min(len(items), mostEntries)]
 	entries := make([]entry, 0, len(items))
 	for _, raw := range items {
 		var fields map[string]json.RawMessage
 		var name string
 		if json.Unmarshal(raw, &fields) == nil && json.Unmarshal(fields[id], &name) == nil {
-			entries = append(entries, entry{id: name, raw: bytes.Clone(raw), own: ask})
+			entries = append(entries, entry{id: name, raw: bytes.Clone(raw)})
 		}
 	}
 	return entries
 }
 
-// merge joins the lists (the first entry of a name counts), keeps what the fleet serves, and adds what no engine lists:
-// aliases, and models of endpoints that do not answer now.
-func merge(fleet *live.Fleet, lists [][]entry, all bool) []entry {
-	known := fleet.Models()
-	serves := make(map[string]bool, len(known))
-	for _, m := range known {
-		serves[m.ID] = true
-	}
+// join makes one list of several: of a name the first entry that may be listed counts. nil allows all.
+func join(lists [][]entry, may func(string) bool) []entry {
 	out := []entry{}
 	seen := map[string]bool{}
 	for _, list := range lists {
 		for _, e := range list {
-			if !seen[e.id] && (serves[e.id] || e.own || !all) {
+			if !seen[e.id] && (may == nil || may(e.id)) {
 				seen[e.id] = true
 				out = append(out, e)
 			}
 		}
 	}
+	return out
+}
+
+// merge joins the lists, keeps what the fleet serves, and adds what no engine lists: aliases, and models of endpoints
+// that do not answer now.
+func merge(fleet *live.Fleet, lists [][]entry, all bool) []entry {
 	if !all {
-		return out
+		return join(lists, nil)
+	}
+	known := fleet.Models()
+	serves := make(map[string]bool, len(known))
+	for _, m := range known {
+		serves[m.ID] = true
+	}
+	out := join(lists, func(id string) bool { return serves[id] })
+	seen := make(map[string]bool, len(out))
+	for _, e := range out {
+		seen[e.id] = true
 	}
 	for _, m := range known {
 		if seen[m.ID] {
