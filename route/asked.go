@@ -1,6 +1,7 @@
 package route
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -89,7 +90,7 @@ func (r *readers) identify(now time.Time, req *fleet.Request, s *scratch) (q ask
 	if err := r.owns(now, req); err != nil {
 		return q, err
 	}
-	if q.pool, err = r.poolFor(req); err != nil {
+	if q.pool, err = r.poolFor(now, req); err != nil {
 		return q, err
 	}
 	r.conversations.Find(now, q.scope(fleet.LegUnsplit), req, q.who)
@@ -122,7 +123,7 @@ func (r *readers) owns(now time.Time, req *fleet.Request) error {
 }
 
 // poolFor finds the pool of a request.
-func (r *readers) poolFor(req *fleet.Request) (pool.Pool, error) {
+func (r *readers) poolFor(now time.Time, req *fleet.Request) (pool.Pool, error) {
 	name := req.Model
 	if name == "" {
 		several := false
@@ -151,11 +152,14 @@ func (r *readers) poolFor(req *fleet.Request) (pool.Pool, error) {
 	if r.endpoints.Len() == 0 {
 		return r.pools.Named(""), nil // that there is none is told when its rows are filled
 	}
-	return pool.Pool{}, &UnknownModelError{
-		Model: req.Model,
-		Known: r.pools.SomeNames(),
-		Alias: r.pools.AliasOf(req.Model),
+	alias := r.pools.AliasOf(req.Model)
+	for _, model := range append(slices.Clip(alias), req.Model) {
+		if ago, ok := r.endpoints.DepartedSince(now, model); ok {
+			why := fmt.Sprintf("the last endpoint with %s left %v ago", model, ago.Round(time.Second))
+			return pool.Pool{}, &NoEndpointError{Pool: req.Model, Why: why, RetryAfter: time.Second}
+		}
 	}
+	return pool.Pool{}, &UnknownModelError{Model: req.Model, Known: r.pools.SomeNames(), Alias: alias}
 }
 
 // tried is the endpoints at which the leg has failed.

@@ -35,7 +35,7 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 			})
 			continue
 		case isOther(old.Spec(), &spec):
-			if ep := r.replace(old, spec, d.Source); gently {
+			if ep := r.replace(now, old, spec, d.Source); gently {
 				r.health.RampUp(now, ep.Slot())
 			}
 			left = append(left, old.Key())
@@ -46,7 +46,7 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 		keep[spec.Name] = true
 	}
 	for _, ep := range r.leaving(d, keep) {
-		r.endpointLeft(ep)
+		r.endpointLeft(now, ep)
 		left = append(left, ep.Key())
 		changes = append(
 			changes,
@@ -119,8 +119,9 @@ func isOther(old fleet.Endpoint, spec *fleet.Endpoint) bool {
 }
 
 // endpointLeft notes that an endpoint has left; its last requests may be running.
-func (r *Router) endpointLeft(ep registry.Endpoint) {
+func (r *Router) endpointLeft(now time.Time, ep registry.Endpoint) {
 	r.registry.Leave(ep)
+	r.registry.Departed(now, ep)
 	r.pools.Forget(ep)
 }
 
@@ -160,8 +161,10 @@ func (r *Router) describe(ep registry.Endpoint) {
 // replace handles an endpoint's change of address. The new address is another engine, with a new slot: nothing learnt
 // about the old one applies, and its running requests stay on the old accounts. State of the name continues: order of
 // declaration, idle conversations, draining, counters.
-func (r *Router) replace(old registry.Endpoint, spec fleet.Endpoint, source string) registry.Endpoint {
-	r.endpointLeft(old)
+func (r *Router) replace(
+	now time.Time, old registry.Endpoint, spec fleet.Endpoint, source string,
+) registry.Endpoint {
+	r.endpointLeft(now, old)
 	ep := r.addEndpoint(spec, source)
 	r.registry.Replace(old, ep)
 	r.health.Replace(old.Slot(), ep.Slot())

@@ -467,6 +467,55 @@ func TestWarmFirst(t *testing.T) {
 	}
 }
 
+// TestDepartedModel: a model whose last endpoint has left, as where its only engine is replaced, is expected back for a
+// while, also by an alias of it. One that an engine lists no more is unknown at once.
+func TestDepartedModel(t *testing.T) {
+	alias := []fleet.Alias{{Name: "chat", Models: []string{"m"}}}
+	ask := func(x *reviewed, model string) error {
+		d, err := x.r.Decide(x.now, &fleet.Request{Model: model})
+		if err == nil {
+			x.end(d.Decision, fleet.OK)
+		}
+		return err
+	}
+	for _, tt := range []struct {
+		name   string
+		events func(x *reviewed)
+		absent bool // for now
+		known  bool
+	}{
+		{"left", func(x *reviewed) { x.declare([]string{"other"}, "") }, true, true},
+		{"left long ago", func(x *reviewed) {
+			x.declare([]string{"other"}, "")
+			x.now = x.now.Add(10 * time.Minute)
+		}, false, false},
+		{"back", func(x *reviewed) {
+			x.declare([]string{"other"}, "")
+			x.declare([]string{"other", "e"}, "")
+			x.up("e", nil, fleet.Model{ID: "m"})
+		}, false, true},
+		{"dropped by its engine", func(x *reviewed) { x.up("e", nil, fleet.Model{ID: "n"}) }, false, false},
+	} {
+		x := newReviewed(t, alias, "e", "other")
+		x.up("other", nil, fleet.Model{ID: "o"})
+		tt.events(x)
+		for _, model := range []string{"m", "chat"} {
+			err := ask(x, model)
+			var absent *route.NoEndpointError
+			var unknown *route.UnknownModelError
+			switch {
+			case errors.As(err, &absent) != tt.absent, errors.As(err, &unknown) == tt.known,
+				tt.absent && absent.RetryAfter <= 0:
+				t.Errorf("%s, %s: %v", tt.name, model, err)
+			}
+		}
+		var unknown *route.UnknownModelError
+		if err := ask(x, "nobody's"); !errors.As(err, &unknown) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
 // TestUnknownModelsCostLittle: the error for an unknown model names some of many models, sorted, and does not look at
 // all.
 func TestUnknownModelsCostLittle(t *testing.T) {

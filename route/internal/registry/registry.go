@@ -32,7 +32,8 @@ type Table struct {
 	bySlot    []Endpoint          // zero for a free slot
 	free      []int               // free slots, to be reused
 	paths     []served
-	loads     bool // see Reader.LoadOnDemand
+	loads     bool                 // see Reader.LoadOnDemand
+	departed  map[string]time.Time // when endpoints with a model left, see Departed
 
 	generation uint64
 	entered    uint64 // endpoints so far
