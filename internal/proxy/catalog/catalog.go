@@ -151,8 +151,8 @@ func raws(entries []entry, may func(string) bool) []json.RawMessage {
 	return out
 }
 
-// get returns the merged list of a path, fetched at most catalogAge ago: what engines show to everybody, after what some
-// show to the client's key only. A new key costs no other engine anything.
+// get returns the merged list of a path, fetched at most catalogAge ago: what engines show to everybody, after what
+// some show to the client's key only. A new key costs no other engine anything.
 func (g *Catalog) get(ctx context.Context, via []string, from http.Header, path, list, id string) []entry {
 	all := g.kept(ctx, via, nil, path, list, id)
 	if from = g.keys(from); from == nil {
