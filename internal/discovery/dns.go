@@ -248,7 +248,11 @@ func (d *DNS) hosts(ctx context.Context) ([]target, error) {
 		return nil, err
 	}
 	for i := range addrs {
-		addrs[i] = addrs[i].Unmap()
+		a := addrs[i].Unmap()
+		if a.IsUnspecified() || a.IsMulticast() { // 0.0.0.0 would be this machine
+			return nil, fmt.Errorf("%s is nobody's address; name servers that filter answer so for what they block", a)
+		}
+		addrs[i] = a
 	}
 	if d.c.Type == "host" && slices.ContainsFunc(addrs, netip.Addr.Is4) {
 		addrs = slices.DeleteFunc(addrs, netip.Addr.Is6)

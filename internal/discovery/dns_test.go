@@ -125,6 +125,16 @@ func TestDNSHosts(t *testing.T) {
 			[]any{[]string{"10.0.0.1"}, notFound, broken, notFound, []string{"10.0.0.1"}},
 			[][]string{{"10.0.0.1:8000"}},
 		},
+		{
+			"so does the answer of a filter",
+			[]any{[]string{"10.0.0.1"}, []string{"0.0.0.0"}, []string{"::"}},
+			[][]string{{"10.0.0.1:8000"}},
+		},
+		{
+			"and one address that is nobody's among others",
+			[]any{[]string{"10.0.0.1"}, []string{"10.0.0.2", "224.0.0.1"}},
+			[][]string{{"10.0.0.1:8000"}},
+		},
 		{"late", []any{broken, errors.New("x"), []string{"10.0.0.1"}}, [][]string{{"10.0.0.1:8000"}}},
 		{
 			"comes back",
