@@ -4,13 +4,14 @@ Without the router the same tests check what the engines themselves do, which is
 """
 
 import concurrent.futures
+import threading
 import time
 
 import openai
 
 import engines
 import raw
-from fleet import MODEL, chat, eventually, fresh, saw
+from fleet import MODEL, chat, eventually, fresh, saw, words
 
 SECONDS_OF_WORK = 3000  # tokens: an answer that takes several seconds
 
@@ -177,6 +178,34 @@ class VLLMEnds:
             self.assertEqual(stream.end, "silent")
             self.assertFalse(plain.done())
             self.engines[0].stop(grace=1)  # ends the plain request
+
+
+    def test_an_engine_that_computes_slowly_keeps_its_requests(self):
+        """Each step takes a second on a machine that is busy with others. The figures in its metrics move with each."""
+        self.need_router()
+        for _ in range(6):  # the router learns how fast it is by itself
+            raw.ask(self.url, "/v1/chat/completions", chat(words(self.kind, 4000, fresh()), stream=True))
+        stop, threads = threading.Event(), []
+        for engine in self.engines:
+            threads.append(threading.Thread(target=engine.compute_slowly, args=(stop,)))
+            threads[-1].start()
+        try:
+            began = time.monotonic()
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                long = [pool.submit(raw.ask, self.url, "/v1/chat/completions", chat(words(self.kind, 12000, fresh()), stream=True), None, 300)
+                        for _ in range(2)]
+                states = set()
+                while not all(f.done() for f in long):
+                    states.update(self.states())
+                    time.sleep(0.5)
+            took = time.monotonic() - began
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        self.assertEqual([f.result()[0] for f in long], [200, 200])
+        saw(self.kind, f"engines that compute in a twentieth of the time: two prompts of 12000 tokens after {took:.1f} s, the engines were {states}")
+        self.assertEqual(states, {"up"})
 
 
 class SGLangEnds:

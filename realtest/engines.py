@@ -59,6 +59,7 @@ class Engine:
 
     extra = ()  # further arguments
     without = ()  # usual ones that are left out
+    environment = {}  # further variables
 
     def __init__(self, kind, port, directory, logs):
         self.kind, self.port, self.directory = kind, port, directory
@@ -70,7 +71,7 @@ class Engine:
     def start(self):
         """Starts the process; wait() says when it is ready."""
         command, extra = COMMANDS[self.kind](self.directory, self.port)
-        env = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")} | extra
+        env = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")} | extra | self.environment
         command = [word for word in command if word not in self.without]
         self.ended = False
         with open(self.log, "ab") as log:
@@ -129,6 +130,15 @@ class Engine:
             yield
         finally:
             os.kill(pid, signal.SIGCONT)
+
+    def compute_slowly(self, stop):
+        """vLLM's worker computes for a twentieth of the time, until stop is set."""
+        pid = next(p for p in descendants(self.process.pid) if "VLLM::Worker" in command_line(p))
+        while not stop.is_set():
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(0.95)
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(0.05)
 
     def kill_all(self):
         """Sends SIGKILL to all of the engine's processes at once, as a machine that fails does."""

@@ -39,6 +39,8 @@ def requests(kind):
     yield "tools", "/v1/chat/completions", CHAT | tools
     yield "a call that is forced", "/v1/chat/completions", CHAT | tools | {"max_tokens": 60, "tool_choice": {"type": "function", "function": {"name": "get_weather"}}}
     yield "prompts", "/v1/completions", ASKED | {"prompt": ["hello there", "one two"]}
+    if kind == "vllm":
+        yield from requests_of_vllm()
     yield "several conversations", "/v1/chat/completions/batch", CHAT | {"messages": [CHAT["messages"]] * 2}
     for more in ({}, {"stream": True}, {"temperature": -3}):
         yield f"responses {more}", "/v1/responses", {"model": MODEL, "input": "hello", "max_output_tokens": 8, "temperature": 0, **more}
@@ -46,6 +48,30 @@ def requests(kind):
     for path in ("/v1/embeddings", "/v1/rerank", "/v1/score", "/tokenize", "/v1/messages/count_tokens", "/generate", "/completion"):
         yield path, path, CHAT | {"input": "a", "prompt": "a", "content": "a", "text": "a", "query": "a", "documents": ["b"], "text_1": "a", "text_2": "b",
                                   "n_predict": 4, "sampling_params": {"max_new_tokens": 4, "temperature": 0}}
+
+
+def requests_of_vllm():
+    """What vLLM has beside OpenAI's fields, right and wrong."""
+    half = {"messages": CHAT["messages"] + [{"role": "assistant", "content": "I am"}], "continue_final_message": True}
+    stream = {"stream": True}
+    for more in (
+        {"n": 3}, {"prompt_logprobs": 1}, {"prompt_logprobs": 1, "stream": True}, {"echo": True}, half | {"add_generation_prompt": False}, half,
+        {"return_token_ids": True}, {"return_token_ids": True, "stream": True}, {"structured_outputs": {"choice": ["yes", "no"]}},
+        {"structured_outputs": {"regex": "[a-c]{3}"}, "stream": True}, {"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}},
+        {"kv_transfer_params": {"do_remote_decode": True}}, {"min_tokens": 4, "stop_token_ids": [5]}, {"max_tokens": 0}, {"max_tokens": 99999},
+        {"messages": []}, {"cache_salt": ""}, {"logit_bias": {"99999": 1}}, {"priority": 5}, {"tool_choice": "f"},
+        stream | {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}, stream | {"stream_options": {"include_usage": False}},
+        stream | {"stream_options": {}}, stream | {"stream_options": None}, {"stream_options": {"include_usage": True}}, {"stream": None},
+    ):
+        yield f"chat of vLLM {more}", "/v1/chat/completions", CHAT | more
+    for more in (
+        {"prompt": list(range(40, 48))}, {"prompt": [[40, 41], [42, 43]]}, {"prompt": [[40, 41], [42, 43]], "max_tokens": 1, "stream": True},
+        {"prompt": ""}, {"prompt": []}, {}, {"prompt": "a b", "echo": True, "logprobs": 1}, {"prompt": "a b", "echo": True, "max_tokens": 0},
+        {"prompt": "a b", "prompt_logprobs": 0}, {"prompt": "a b", "suffix": "x"}, {"prompt": "a b c d", "truncate_prompt_tokens": 2},
+    ):
+        yield f"completion of vLLM {more}", "/v1/completions", ASKED | more
+    yield "detokenize", "/detokenize", {"model": MODEL, "tokens": [40, 41]}
+    yield "an earlier response that is unknown", "/v1/responses", {"model": MODEL, "input": "x", "previous_response_id": "resp_none"}
 
 
 def bytes_of(url, path, body, headers):

@@ -5,13 +5,13 @@ Needs what install.sh nixl adds to vLLM. Settings are those of test_real.py; wit
 
 import concurrent.futures
 import json
-import os
 import threading
 import unittest
 
 import engines
 import fleet
 import pair
+import raw
 
 LEASE = 8  # seconds that a prefiller keeps what no decoder fetches
 
@@ -30,10 +30,6 @@ class Half(engines.Engine):
             "kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_buffer_device": "cpu", "kv_load_failure_policy": "fail",
             "kv_connector_extra_config": {"kv_lease_duration": LEASE},
         }))
-
-    def start(self):
-        os.environ.update(self.environment)
-        return super().start()
 
     def wait(self, limit=engines.START_LIMIT):
         """On a processor with AMX vLLM 0.33.0 dies (SIGILL) where the first prompt that it works on is one that it has fetched."""
@@ -81,6 +77,40 @@ class Disaggregated(pair.PairTest):
         kill.join()
         self.assertEqual([got for _, _, got in results], want)
         self.assert_decoder_uncharged()
+
+    def test_5_the_decoder_is_killed_and_both_are_back(self):
+        """What is under way then is told as failed, or answered by the prefiller alone; afterwards all is split as before."""
+        if self.prefiller.ending():
+            self.back(self.prefiller)
+        with concurrent.futures.ThreadPoolExecutor(6) as many:
+            under_way = [many.submit(self.long_answer, n, n % 2 == 0) for n in range(6)]
+            fleet.eventually("the decoder answers", lambda: self.decoder.figure("running") >= 3)
+            self.decoder.kill_all()
+            for answer in under_way:
+                status, end, errors = answer.result(120)
+                self.assertTrue(status >= 500 or end in ("plain", "done", "broken") or errors, f"cut as if it were whole: {status} {end}")
+        fleet.eventually("no reservation is open", lambda: self.leases() == 0)
+        self.back(self.decoder)
+        for n in range(4):
+            path, body, got = self.same(500 + n, n % 2 == 0, n // 2 % 2 == 0)
+            self.assertEqual(got, pair.post(self.prefiller.url, path, body)[2])
+        self.assertEqual(self.leases(), 0)
+
+    def long_answer(self, seed, stream):
+        """The status of an answer that takes seconds, how it ended, and the errors in it."""
+        body = {"model": engines.MODEL, "prompt": pair.prompt(400 + seed), "max_tokens": 3000, "ignore_eos": True, "stream": stream}
+        if not stream:
+            return raw.ask(self.pair.url, "/v1/completions", body, timeout=120)[0], "plain", []
+        answer = raw.post(self.pair.url, "/v1/completions", body, timeout=120)
+        answer.drain()
+        answer.close()
+        return answer.status, answer.end, answer.errors
+
+    def back(self, engine):
+        """Starts an engine again, and waits until the router sees it."""
+        engine.stop(grace=1)
+        engine.start().wait()
+        fleet.eventually("the router sees both", lambda: all(e["state"] == "up" for e in self.pair.endpoints()["endpoints"]), 60)
 
 
 if __name__ == "__main__":
