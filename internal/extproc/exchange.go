@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	filterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
@@ -34,7 +35,9 @@ type exchange struct {
 	ctx     context.Context // ends with the stream, or when the answer is given up
 	cancel  context.CancelFunc
 	sending sync.Mutex
-	ending  sync.Once // closes end
+	ending  sync.Once     // closes end
+	stuck   chan struct{} // closed when the proxy does not take what it is sent
+	stick   sync.Once     // closes stuck
 
 	request  *http.Request
 	header   http.Header // of the request as it came
@@ -92,7 +95,8 @@ func (s *Server) begin(
 ) (*exchange, error) {
 	x := &exchange{
 		s: s, stream: stream, bodiless: head.GetEndOfStream(), modes: first.GetProtocolConfig(),
-		end: make(chan struct{}), came: make(chan *answer, 1), over: make(chan struct{}), body: external.NewFeed(),
+		end: make(chan struct{}), stuck: make(chan struct{}), came: make(chan *answer, 1), over: make(chan struct{}),
+		body: external.NewFeed(),
 	}
 	if x.modes == nil { // a proxy of the inference extension, which asks for this mode
 		x.modes = &extprocv3.ProtocolConfiguration{
@@ -204,11 +208,19 @@ func remoteOf(m *extprocv3.ProcessingRequest, h http.Header) string {
 	return ""
 }
 
-// reply sends one message.
+// reply sends one message. A proxy that does not take it in time loses the stream.
 func (x *exchange) reply(m *extprocv3.ProcessingResponse) error {
 	x.sending.Lock()
 	defer x.sending.Unlock()
+	late := time.AfterFunc(takenWithin, x.giveUp)
+	defer late.Stop()
 	return x.stream.Send(m)
+}
+
+// giveUp ends the stream of a proxy that does not take what it is sent.
+func (x *exchange) giveUp() {
+	x.cancel()
+	x.stick.Do(func() { close(x.stuck) })
 }
 
 // serve has the door answer the request, and tells the proxy what is left to tell.

@@ -117,14 +117,33 @@ func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) error
 			x.left()
 		}
 	}()
-	err = x.serve()
+	served := make(chan error, 1)
+	go func() {
+		err := errFault
+		panics.Catch(s.cfg.Log, panics.ExtProc, func() { err = x.serve() })
+		served <- err
+	}()
+	select {
+	case err = <-served:
+	case <-x.stuck:
+		return errStuck // with which Send ends, and what waits for it
+	}
 	if err != nil || x.answered() {
 		x.cancel()
 		return err
 	}
-	<-received // the rest of the answer passes unchanged
-	return nil
+	select {
+	case <-received: // the rest of the answer passes unchanged
+		return nil
+	case <-x.stuck:
+		return errStuck
+	}
 }
+
+// takenWithin is how long a proxy may take to make room for a message.
+const takenWithin = time.Minute
+
+var errStuck = status.Error(codes.DeadlineExceeded, "the proxy takes no messages")
 
 // first waits for the first message of a stream, for as long as a proxy may take to send it. Once Process returns, the
 // stream is over, and Recv returns too.

@@ -1,6 +1,7 @@
 package extproc
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -236,6 +237,59 @@ func TestSilentStream(t *testing.T) {
 		if err := s.Process(stream); status.Code(err) != codes.DeadlineExceeded || time.Since(began) != headWithin {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
+	})
+}
+
+// deaf is the stream of a proxy that asks and takes no answer.
+type deaf struct {
+	extprocv3.ExternalProcessor_ProcessServer
+	ctx   context.Context
+	asks  chan *extprocv3.ProcessingRequest
+	ended chan struct{} // of the goroutine that sends
+}
+
+func (d deaf) Context() context.Context { return d.ctx }
+
+func (d deaf) Recv() (*extprocv3.ProcessingRequest, error) {
+	select {
+	case m := <-d.asks:
+		return m, nil
+	case <-d.ctx.Done():
+		return nil, d.ctx.Err()
+	}
+}
+
+func (d deaf) Send(*extprocv3.ProcessingResponse) error {
+	defer close(d.ended)
+	<-d.ctx.Done()
+	return d.ctx.Err()
+}
+
+// TestDeafProxy: a proxy that takes no message loses its stream, and so does what waits for it to take one.
+func TestDeafProxy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, over := context.WithCancel(t.Context())
+		s := &Server{cfg: Config{
+			Log: slog.New(slog.DiscardHandler), Memory: body.NewBudget(1 << 20),
+			Door: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}),
+		}}
+		stream := deaf{ctx: ctx, asks: make(chan *extprocv3.ProcessingRequest, 1), ended: make(chan struct{})}
+		stream.asks <- &extprocv3.ProcessingRequest{
+			Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{
+				EndOfStream: true,
+				Headers: &corev3.HeaderMap{Headers: []*corev3.HeaderValue{
+					{Key: ":method", RawValue: []byte("POST")}, {Key: ":path", RawValue: []byte("/v1/chat/completions")},
+				}},
+			}},
+		}
+		began := time.Now()
+		if err := s.Process(stream); status.Code(err) != codes.DeadlineExceeded || time.Since(began) != takenWithin {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		over() // as gRPC does when Process has returned
+		<-stream.ended
 	})
 }
 

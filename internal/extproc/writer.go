@@ -109,7 +109,7 @@ func (w *writer) SetReadDeadline(t time.Time) error {
 
 // SetWriteDeadline bounds the wait for the proxy to take the answer.
 func (w *writer) SetWriteDeadline(t time.Time) error {
-	w.deadline(1, t, w.x.cancel)
+	w.deadline(1, t, w.x.giveUp)
 	return nil
 }
 
