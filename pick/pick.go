@@ -112,7 +112,7 @@ func (p *Pace) Fetching(tokens int) float64 { return float64(float64(tokens) * p
 
 // Wait is how long the request waits at an endpoint, and how full that is.
 type Wait struct {
-	WaitMs    float64 // expected wait until the prompts in front are computed and a place is free
+	WaitMs    float64 // expected wait until the prompts in front are computed, and a place and memory are free
 	Overtaken int     // requests queued at the router that this one would overtake
 	Prompts   int     // streams in prefill or waiting for it
 	Decoding  int     // requests being answered there, estimated
@@ -163,7 +163,7 @@ type CacheGate struct {
 
 // Terms are the expected costs of a placement, in ms. Cost is their sum.
 type Terms struct {
-	Wait        float64 // prompts in front of this one, or a free place; of a decode leg also transfers beside its own
+	Wait        float64 // prompts in front, a free place or memory; of a decode leg also transfers beside its own
 	Prefill     float64 // computing the uncached part of the prompt
 	Transfer    float64 // of decode legs: moving the KV cache of what another endpoint computes
 	Fixed       float64 // first token of an answer when nothing has to be computed

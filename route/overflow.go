@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/admission"
 	"github.com/warmpath/warmpath/route/internal/health"
 	"github.com/warmpath/warmpath/route/internal/pool"
@@ -153,9 +152,8 @@ func (r *readers) optionsFor(q *asked, s *search, models []string, bounds []time
 				o.short = true
 			case rank <= o.rank:
 				if bounds != nil && waitMs < 0 {
-					e := pick.Endpoint{Slot: ep.Slot()}
-					r.reported(q.now, ep, &e)
-					waitMs = r.backlog.Use(q.now, &e, r.speed).WaitMs
+					use, _ := r.use(q.now, ep)
+					waitMs = use.WaitMs
 				}
 				if rank < o.rank || waitMs < o.waitMs {
 					o.waitMs = waitMs

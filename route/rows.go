@@ -210,6 +210,14 @@ func (r *readers) beginRow(now time.Time, e *pick.Endpoint, m pool.Member, pinne
 	r.reported(now, ep, e)
 }
 
+// use says what of an endpoint is in use, and what its engine says of that.
+func (r *readers) use(now time.Time, ep registry.Endpoint) (backlog.Use, pick.Endpoint) {
+	e := pick.Endpoint{Slot: ep.Slot()}
+	r.reported(now, ep, &e)
+	resident := r.cache.Resident(ep.Slot(), r.backlog.Load(ep.Slot()).ContextTokens)
+	return r.backlog.Use(now, &e, resident, r.speed), e
+}
+
 // reported fills in what the endpoint's engine says of its load.
 func (r *readers) reported(now time.Time, ep registry.Endpoint, e *pick.Endpoint) {
 	e.EngineRequests, e.KVUsage = -1, -1

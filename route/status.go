@@ -7,7 +7,6 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
-	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/health"
 	"github.com/warmpath/warmpath/route/internal/registry"
@@ -147,9 +146,7 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 	if t, ok := r.speed.Reader().LearntTransfer(ep.Slot()); ok {
 		s.TransferMs, s.TransferPerSec = t.FixedMs, 1000/t.MsPerToken
 	}
-	at := pick.Endpoint{Slot: ep.Slot()}
-	r.readers.reported(now, ep, &at)
-	use := r.backlog.Reader().Use(now, &at, r.speed.Reader())
+	use, at := r.readers.use(now, ep)
 	s.PromptMs, s.WaitMs, s.Places, s.KVUsage = use.PromptMs, use.WaitMs, use.Places, at.KVUsage
 	if n := ep.CacheTokens(); s.KVUsage < 0 && n > 0 {
 		s.KVUsage = min(1, float64(s.Load.ContextTokens)/float64(n))

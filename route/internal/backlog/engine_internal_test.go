@@ -300,3 +300,40 @@ func TestPlacesAreWaitedFor(t *testing.T) {
 		e.wantWait("behind six answers and four places", 100, 375)
 	}
 }
+
+// TestMemoryIsWaitedFor: what the requests in front, and the prompt with its answer, take more of the memory than there
+// is comes free as answers end; half of the answers in front is still to come.
+func TestMemoryIsWaitedFor(t *testing.T) {
+	const each = 1000 // tokens of a prompt; its answer has 20, and takes 500 ms
+	for _, tt := range []struct {
+		name     string
+		memory   int64
+		requests int
+		takes    int
+		want     float64
+	}{
+		{"unknown", 0, 8, each, 0},
+		{"room for all", 8*1010 + each, 8, each, 0},
+		{"room for half of them", (8*1010 + each) / 2, 8, each, 500},
+		{"room for a quarter of them", (8*1010 + each) / 4, 8, each, 1500},
+		{"more than the memory has, alone", each / 2, 0, each, 0},
+	} {
+		e := newEngine(t, Config{})
+		e.Describe(0, 0, tt.memory)
+		for range tt.requests {
+			n := e.ask(each, true)
+			e.first(n)
+			e.prompts = e.prompts[:0]
+		}
+		at := &pick.Cached{CachedTokens: tt.takes, Resident: int64(tt.requests) * (each + 20)}
+		ask := &Newcomer{Now: e.now, PromptTokens: tt.takes}
+		got := e.Reader().Expect(ask, &pick.Endpoint{}, at, 0, &pick.Pace{MsPerToken: 0.1}, e.rates.DecodeMs(0), e.rates)
+		if !near(got.WaitMs, tt.want) {
+			t.Errorf("%s: it is to wait %.1f ms, want %.1f", tt.name, got.WaitMs, tt.want)
+		}
+		own := e.Reader().Use(e.now, &pick.Endpoint{}, at.Resident, e.rates).WaitMs
+		if busy := tt.want > 0; busy != (own > 0) {
+			t.Errorf("%s: what comes now is to wait %.1f ms", tt.name, own)
+		}
+	}
+}

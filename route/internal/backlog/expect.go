@@ -40,10 +40,14 @@ func (r Reader) Expect(
 		)
 	}
 	competing := r.t.competing(q.Now, e, sent, decodeMs) + queued
-	w.WaitMs = queuedMs + r.t.wait(q.Now, e, c, p.MsPerToken, decodeMs, competing, rates)
+	takes := q.PromptTokens - shared + q.OutputTokens
+	w.WaitMs = queuedMs + max(
+		r.t.turnMs(q.Now, e, c, p.MsPerToken, decodeMs, competing, rates),
+		r.t.memoryMs(e, h.Resident, takes, competing, decodeMs),
+	)
 	w.Prompts, w.Decoding = e.prompts.streams, e.decoding(sent)
 	if !r.t.cfg.Without.Has(ablation.Occupancy) {
-		w.Occupancy, w.OccupancyMs = e.occupancy(c, h.Resident, q.PromptTokens-shared+q.OutputTokens, decodeMs)
+		w.Occupancy, w.OccupancyMs = e.occupancy(c, h.Resident, takes, decodeMs)
 	}
 	return w
 }
@@ -63,14 +67,14 @@ func (r Reader) ExpectDecode(
 		l.WaitMs = r.LinkMs(now, c.Slot, speed, float64(promptTokens-c.CachedTokens), readyMs)
 		l.DelayMs = l.WaitMs
 	}
-	w.WaitMs = max(0, r.LegWaitMs(now, c, rates)-readyMs) + l.WaitMs
+	// Pending legs have a place when it is ready, or are in front of it.
+	e, decodeMs := r.t.endpoints.Get(c.Slot), rates.DecodeMs(c.Slot)
+	sent := e.sent()
+	w.WaitMs = l.WaitMs + max(0, max(
+		r.t.turnMs(now, e, &c.Endpoint, c.MsPerToken, decodeMs, sent, rates),
+		r.t.memoryMs(e, c.Resident, promptTokens-c.CachedTokens, sent, decodeMs),
+	)-readyMs)
 	return w, l
-}
-
-// LegWaitMs is the wait of a decode leg that arrives now. Pending legs have a place by then, or are in front of it.
-func (r Reader) LegWaitMs(now time.Time, c *pick.Candidate, rates Rates) float64 {
-	e := r.t.endpoints.Get(c.Slot)
-	return r.t.wait(now, e, &c.Endpoint, c.MsPerToken, rates.DecodeMs(c.Slot), e.sent(), rates)
 }
 
 // Use is what of an endpoint is in use.
@@ -81,14 +85,17 @@ type Use struct {
 	Places   int     // requests that it computes concurrently; 0 unknown
 }
 
-// Use says what of an endpoint is in use. Of the row of a candidate it needs Slot, Load.EngineWaiting and
-// EngineRequests.
-func (r Reader) Use(now time.Time, c *pick.Endpoint, rates Rates) Use {
+// Use says what of an endpoint is in use, whose outstanding requests take so many tokens of memory. Of the row of a
+// candidate it needs Slot, Load.EngineWaiting and EngineRequests.
+func (r Reader) Use(now time.Time, c *pick.Endpoint, resident int64, rates Rates) Use {
 	e, perToken, decodeMs := r.t.endpoints.Get(c.Slot), rates.MsPerToken(c.Slot), rates.DecodeMs(c.Slot)
 	u := Use{Requests: e.sent(), Places: e.places}
-	u.PromptMs = r.t.wait(now, e, &pick.Endpoint{Slot: c.Slot}, perToken, decodeMs, 0, rates)
+	u.PromptMs = r.t.turnMs(now, e, &pick.Endpoint{Slot: c.Slot}, perToken, decodeMs, 0, rates)
 	competing := r.t.competing(now, e, u.Requests, decodeMs) + e.queue.n
-	u.WaitMs = float64(float64(e.queue.tokens)*perToken) + r.t.wait(now, e, c, perToken, decodeMs, competing, rates)
+	u.WaitMs = float64(float64(e.queue.tokens)*perToken) + max(
+		r.t.turnMs(now, e, c, perToken, decodeMs, competing, rates),
+		r.t.memoryMs(e, resident, 0, competing, decodeMs),
+	)
 	return u
 }
 
@@ -108,10 +115,10 @@ func (t *Table) competing(now time.Time, e *endpoint, sent int, decodeMs float64
 	return n
 }
 
-// wait is how long a new prompt waits in ms. It waits for the prompts in front, or for a place if all are taken. If a
-// place is free by the router's accounts, or the number of places is unknown, the queue that the engine reports counts:
-// it empties as its requests end.
-func (t *Table) wait(
+// turnMs is how long a new prompt waits for its turn, in ms: for the prompts in front, or for a place if all are taken.
+// If a place is free by the router's accounts, or the number of places is unknown, the queue that the engine reports
+// counts: it empties as its requests end.
+func (t *Table) turnMs(
 	now time.Time,
 	e *endpoint,
 	c *pick.Endpoint,
@@ -141,6 +148,19 @@ func (t *Table) wait(
 		left = max(left, float64(decodeMs*float64(c.Load.EngineWaiting))/float64(running))
 	}
 	return left
+}
+
+// memoryMs is how long a request that takes so many tokens waits for memory, in ms, behind a number of competing ones.
+// All that are outstanding there take resident tokens, of which half of those of answers are still to come on average.
+// What is more than the memory holds comes free as those that have it end, evenly within decodeMs.
+func (t *Table) memoryMs(e *endpoint, resident int64, takes, competing int, decodeMs float64) float64 {
+	outstanding := e.load.Working()
+	if e.memory <= 0 || outstanding == 0 || t.cfg.Without.Has(ablation.Occupancy) {
+		return 0
+	}
+	each := (float64(resident) - float64(e.load.DecodeTokens)/2) / float64(outstanding)
+	held := float64(each*float64(competing)) + float64(takes)
+	return max(0, float64(decodeMs*(held/float64(e.memory)-1)))
 }
 
 // placeFreeMs is the time in ms until a place is free at an endpoint with at least as many requests as places. Its

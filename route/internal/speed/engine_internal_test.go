@@ -65,7 +65,7 @@ func used(prompt, answer int) fleet.Usage {
 
 // wait is how long a new prompt is expected to wait at an endpoint.
 func (s *site) wait(slot int) float64 {
-	return s.backlog.Reader().Use(s.now, &pick.Endpoint{Slot: slot}, s.Reader()).WaitMs
+	return s.backlog.Reader().Use(s.now, &pick.Endpoint{Slot: slot}, 0, s.Reader()).WaitMs
 }
 
 // idle fails if anything is left of jobs that have ended.
