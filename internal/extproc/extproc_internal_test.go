@@ -280,7 +280,8 @@ func TestDeafProxy(t *testing.T) {
 			Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{
 				EndOfStream: true,
 				Headers: &corev3.HeaderMap{Headers: []*corev3.HeaderValue{
-					{Key: ":method", RawValue: []byte("POST")}, {Key: ":path", RawValue: []byte("/v1/chat/completions")},
+					{Key: ":method", RawValue: []byte("POST")},
+					{Key: ":path", RawValue: []byte("/v1/chat/completions")},
 				}},
 			}},
 		}

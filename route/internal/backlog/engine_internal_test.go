@@ -327,7 +327,8 @@ func TestMemoryIsWaitedFor(t *testing.T) {
 		}
 		at := &pick.Cached{CachedTokens: tt.takes, Resident: int64(tt.requests) * (each + 20)}
 		ask := &Newcomer{Now: e.now, PromptTokens: tt.takes}
-		got := e.Reader().Expect(ask, &pick.Endpoint{}, at, 0, &pick.Pace{MsPerToken: 0.1}, e.rates.DecodeMs(0), e.rates)
+		pace := &pick.Pace{MsPerToken: 0.1}
+		got := e.Reader().Expect(ask, &pick.Endpoint{}, at, 0, pace, e.rates.DecodeMs(0), e.rates)
 		if !near(got.WaitMs, tt.want) {
 			t.Errorf("%s: it is to wait %.1f ms, want %.1f", tt.name, got.WaitMs, tt.want)
 		}
