@@ -103,8 +103,8 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 // end releases the call's reservations and memory. It runs on every path, panics included, and the call must not be
 // used afterwards.
 func (c *call) end() {
+	c.comments.end() // in flight, where the wait for the client is bounded
 	c.p.flights.remove(&c.place)
-	c.comments.end()
 	if c.pending != nil { // reserved but not begun
 		c.p.fleet.Observe(route.Finished{Lease: c.pending.Lease, Outcome: fleet.Abandoned})
 		if c.pending.Split() && (c.split == nil || c.split.prefill.Lease != c.pending.Prefill.Lease) {

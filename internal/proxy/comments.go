@@ -82,7 +82,7 @@ func awaitTurn(turn, over <-chan struct{}) bool {
 }
 
 // commentsEvery is the interval of comments to the client while its request waits; 0 for a client that gets none: its
-// answer is no event stream, or somebody else carries it.
+// answer is no event stream, or a proxy carries it.
 func (c *call) commentsEvery() time.Duration {
 	if !c.Prompt.Stream || c.Transport != nil {
 		return 0
@@ -112,7 +112,7 @@ func (c *call) comment() bool {
 }
 
 // unfit reports whether an answer cannot continue an event stream that the client has got the header of. Before an
-// answer that could not, the client gets no such header any more.
+// answer that could not, the client gets no such header any more; if it has got one, comments go on.
 func (c *call) unfit(res *http.Response) bool {
 	h := send.Named(res.Header)
 	e := h.Get("Content-Encoding")
@@ -120,7 +120,9 @@ func (c *call) unfit(res *http.Response) bool {
 		(e == "" || e == "identity") {
 		return false
 	}
-	c.comments.end()
+	if !c.Opened.Load() {
+		c.comments.end()
+	}
 	return c.Opened.Load()
 }
 
@@ -145,6 +147,7 @@ func (a *attempt) retell(res *http.Response) (next *route.Plan) {
 		}
 		status = max(code, http.StatusInternalServerError)
 	}
+	c.comments.end()
 	c.served.Status = http.StatusOK
 	c.sent.Store(true)
 	c.tell(fault.Restated(c.shape(), status, said))

@@ -426,6 +426,13 @@ func TestCommentsWhileTheEngineComputes(t *testing.T) {
 			}
 			return replies(200, "text/event-stream", stream)
 		}, 4, ""},
+		{"and fails with status 200, and another takes as long", func(stream string, n int32) (*http.Response, error) {
+			time.Sleep(silence)
+			if n == 1 {
+				return replies(200, "application/json", `{"error":{"message":"`+failed+`","type":"x","code":500}}`)
+			}
+			return replies(200, "text/event-stream", stream)
+		}, 4, ""},
 		{"and fails, as do all", func(string, int32) (*http.Response, error) {
 			time.Sleep(silence)
 			return failure()

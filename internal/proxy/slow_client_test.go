@@ -491,7 +491,7 @@ func TestUpgradeMayBeSilent(t *testing.T) {
 }
 
 // TestUpgradeWhoseClientDoesNotRead: a client that takes nothing of an upgraded connection keeps it no longer than one
-// on which nobody says anything, whether the engine still sends or has ended.
+// on which both ends are silent, whether the engine still sends or has ended.
 func TestUpgradeWhoseClientDoesNotRead(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -225,10 +225,11 @@ type tunnel struct {
 }
 
 func newTunnel(res *http.Response, a *attempt, idle time.Duration) *tunnel {
+	flights := &a.c.p.flights // the call may be over when the timer fires, and its p gone
 	t := &tunnel{
 		ReadCloser: res.Body, idle: idle, watch: a.watch,
 		over: time.AfterFunc(idle, func() {
-			a.c.p.flights.locked(func() { a.c.stop(a.watch, timeouts.ErrIdle) })
+			flights.locked(func() { a.c.stop(a.watch, timeouts.ErrIdle) })
 		}),
 	}
 	if strings.EqualFold(res.Header.Get("Upgrade"), "websocket") {
