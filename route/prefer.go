@@ -87,7 +87,7 @@ func leastOf(members []pool.Member, ok func(pool.Member) bool, of func(pool.Memb
 
 // displaceOldest keeps the endpoints at which a request that loads its model takes the least from others: those that
 // were longest not asked for another model, or for the model with the context that they have. So requests for two
-// models or contexts part. What was not asked for lately counts as not there.
+// models or contexts part. A model that was not asked for lately counts as not in memory.
 func displaceOldest(q *asked, members []pool.Member) []pool.Member {
 	displaces := func(m pool.Member) time.Time {
 		ep := m.Endpoint()
@@ -105,8 +105,8 @@ func displaceOldest(q *asked, members []pool.Member) []pool.Member {
 	return keep(members, func(m pool.Member) bool { return !displaces(m).After(oldest) })
 }
 
-// lately is for how many times of its load a model is expected to be asked for again. Seldomer, its loads cost little
-// beside an endpoint that is slower.
+// lately is within how many load times a model is expected to be asked for again. The loads of one that is asked for
+// less often cost less than to keep a faster endpoint free for it.
 const lately = 6
 
 // preferLoadedAdapter prefers, for a LoRA adapter, endpoints whose engine lists it to those declared to serve it, and

@@ -250,7 +250,7 @@ func (d *DNS) hosts(ctx context.Context) ([]target, error) {
 	for i := range addrs {
 		a := addrs[i].Unmap()
 		if a.IsUnspecified() || a.IsMulticast() { // 0.0.0.0 would be this machine
-			return nil, fmt.Errorf("%s is nobody's address; name servers that filter answer so for what they block", a)
+			return nil, fmt.Errorf("%s is no host's address; name servers that filter answer so for what they block", a)
 		}
 		addrs[i] = a
 	}

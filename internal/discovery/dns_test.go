@@ -131,7 +131,7 @@ func TestDNSHosts(t *testing.T) {
 			[][]string{{"10.0.0.1:8000"}},
 		},
 		{
-			"and one address that is nobody's among others",
+			"and one address that is no host's among others",
 			[]any{[]string{"10.0.0.1"}, []string{"10.0.0.2", "224.0.0.1"}},
 			[][]string{{"10.0.0.1:8000"}},
 		},

@@ -126,7 +126,7 @@ func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) error
 	select {
 	case err = <-served:
 	case <-x.stuck:
-		return errStuck // with which Send ends, and what waits for it
+		return errStuck // the stream ends, which ends Send and so the door
 	}
 	if err != nil || x.answered() {
 		x.cancel()
