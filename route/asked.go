@@ -156,7 +156,7 @@ func (r *readers) poolFor(now time.Time, req *fleet.Request) (pool.Pool, error) 
 	for _, model := range append(slices.Clip(alias), req.Model) {
 		if ago, ok := r.endpoints.DepartedSince(now, model); ok {
 			why := fmt.Sprintf("the last endpoint with %s left %v ago", model, ago.Round(time.Second))
-			return pool.Pool{}, &NoEndpointError{Pool: req.Model, Why: why, RetryAfter: time.Second}
+			return pool.Pool{}, &NoEndpointError{Pool: req.Model, Why: why, RetryAfter: time.Second, Departed: true}
 		}
 	}
 	return pool.Pool{}, &UnknownModelError{Model: req.Model, Known: r.pools.SomeNames(), Alias: alias}

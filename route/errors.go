@@ -74,6 +74,7 @@ type NoEndpointError struct {
 	Pool       string
 	Why        string        // the cause, for display
 	RetryAfter time.Duration // when to try again
+	Departed   bool          // no endpoint serves the model: the last one has left
 }
 
 func (e *NoEndpointError) Error() string {

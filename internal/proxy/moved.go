@@ -79,8 +79,11 @@ func (c *call) leavesOne() (is bool) {
 	return is
 }
 
-// isUnknown reports whether no endpoint has the model.
+// isUnknown reports whether no endpoint has the model, or none any more.
 func isUnknown(err error) bool {
+	if none, ok := errors.AsType[*route.NoEndpointError](err); ok {
+		return none.Departed
+	}
 	_, ok := errors.AsType[*route.UnknownModelError](err)
 	return ok
 }

@@ -121,16 +121,19 @@ func TestAdapterMoves(t *testing.T) {
 }
 
 // TestLackedModel: the list of an engine that lacks a model is read again also where the request may not be tried
-// again. Nobody waits for a name that no engine has listed.
+// again, and all lists where the last endpoint with it has left. No request waits for a name that no engine lists.
 func TestLackedModel(t *testing.T) {
 	const gone = `{"error":{"message":"The model ` + "`ad`" + ` does not exist.","type":"NotFoundError","code":404}}`
 	for name, tt := range map[string]struct {
 		retries int
 		first   fleet.Report
+		leaves  bool
 		want    string // whose lists are read again; all are for ""
+		status  int
 	}{
-		"no retries": {-1, fleet.Report{Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "ad"}}}, `"e0"`},
-		"any name":   {0, fleet.Report{Kind: fleet.KindOther}, `""`},
+		"no retries": {-1, fleet.Report{Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "ad"}}}, false, `"e0"`, 404},
+		"any name":   {0, fleet.Report{Kind: fleet.KindOther}, false, `""`, 404},
+		"it leaves":  {0, fleet.Report{Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "ad"}}}, true, `""`, 503},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -141,15 +144,19 @@ func TestLackedModel(t *testing.T) {
 					}, nil
 				})
 				rules := route.Config{Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10}
-				r := newRouter(t, proxy.Config{}, engines, rules, []fleet.Endpoint{
+				declared := []fleet.Endpoint{
 					{Name: "e0", URL: "http://e0", Weight: 1},
 					{Name: "e1", URL: "http://e1", Weight: 1, Kind: fleet.KindVLLM},
-				}, func(k fleet.Kind) fleet.Report {
+				}
+				r := newRouter(t, proxy.Config{}, engines, rules, declared, func(k fleet.Kind) fleet.Report {
 					if k == fleet.KindVLLM {
 						return fleet.Report{Kind: k, Models: []fleet.Model{{ID: "m"}}}
 					}
 					return tt.first
 				})
+				if tt.leaves {
+					r.fleet.Observe(route.Declared{Source: "test", Endpoints: declared[1:]})
+				}
 				parser, err := prompt.Identity{}.Parser()
 				if err != nil {
 					t.Fatal(err)
@@ -163,8 +170,8 @@ func TestLackedModel(t *testing.T) {
 				w, asked := httptest.NewRecorder(), time.Now()
 				r.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions",
 					strings.NewReader(strings.ReplaceAll(chatBody, `"m"`, `"ad"`))))
-				if took := time.Since(asked); w.Code != 404 || took > 0 {
-					t.Errorf("%d after %v, want 404 at once", w.Code, took)
+				if took := time.Since(asked); w.Code != tt.status || took > 0 {
+					t.Errorf("%d after %v, want %d at once", w.Code, took, tt.status)
 				}
 				if got := strings.Join(relisted, " "); got != tt.want {
 					t.Errorf("the lists of %s are read again, want %s", got, tt.want)
