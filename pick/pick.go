@@ -66,6 +66,7 @@ type Endpoint struct {
 	// successors under one name
 	Epoch uint32
 
+	Context        int     // most tokens of a prompt and its answer; 0 unknown
 	CacheTokens    int64   // reported capacity of its cache; 0 unknown
 	Places         int     // requests it computes concurrently; 0 unknown
 	EngineRequests int     // requests running or waiting in the engine by its latest report; -1 when not reported

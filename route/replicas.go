@@ -283,8 +283,9 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	f.ep, f.pool, f.class, f.routed, f.peer = ep, p, h.Class, at, name
 	f.session, f.promptBytes, f.leg, f.retry = conversation.LeaderOf(c), h.PromptBytes, h.Leg, h.Again
 	f.decision.PromptTokens, f.decision.CachedTokens, f.decision.Leg = h.PromptTokens, h.CachedTokens, h.Leg
+	context := 0
 	if m, ok := p.MemberAt(ep); ok {
-		f.decision.Model = m.Model()
+		f.decision.Model, context = m.Model(), m.Context()
 	}
 	model := ""
 	if p.Divides() {
@@ -306,7 +307,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	r.cache.AddPeerRequest(i, &cache.PeerRequest{
 		Slot: ep.Slot(), Name: ep.Name(), Model: f.decision.Model, Leg: h.Leg, Turn: turn, PromptTokens: h.PromptTokens,
 		CachedTokens: h.CachedTokens, Bytes: h.TextBytes, Chain: h.Chain, TokensPerByte: p.TokensPerByte(),
-		Known: known, Entry: entry, Repeats: h.Repeats,
+		Context: context, Known: known, Entry: entry, Repeats: h.Repeats,
 	})
 	if !turn {
 		return

@@ -205,6 +205,7 @@ func (r *readers) beginRow(now time.Time, e *pick.Endpoint, m pool.Member, pinne
 		e.Weight = 1 // operators use pins: they reach endpoints with weight 0 and draining ones too
 	}
 	e.Kind, e.Model, e.Adapter = ep.Kind(), m.Model(), m.Adapter()
+	e.Context = m.Context()
 	e.CacheTokens, e.BlockTokens, e.Places = ep.CacheTokens(), ep.BlockTokens(), ep.Places()
 	r.backlog.LoadInto(at, &e.Load)
 	r.reported(now, ep, e)

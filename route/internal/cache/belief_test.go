@@ -41,6 +41,8 @@ type sent struct {
 	done  bool // its first byte has come
 	stale bool // the cache was lost after it was placed
 	first bool // this router placed it as a first turn
+	// the engine is expected to refuse it
+	refused bool
 }
 
 // believer is a table with what it should believe: an endpoint holds what has been computed there, and what requests
@@ -54,6 +56,7 @@ type believer struct {
 	order    []uint32 // outstanding, as they were placed
 	computed [3][]text
 	asked    []text
+	memory   [3]int // tokens; 0 unknown
 }
 
 const onePrompt = 2
@@ -115,6 +118,7 @@ func (b *believer) place(t *rapid.T) {
 		})
 	} else {
 		p.Size.Tokens = max(1, p.Size.Tokens)
+		s.refused = !listed && b.memory[s.slot] > 0 && p.Size.Tokens > b.memory[s.slot]
 		s.first = rapid.Bool().Draw(t, "first")
 		v := &pick.View{Now: b.now, PromptTokens: p.Size.Tokens, FirstTurn: s.first}
 		for i := range b.computed {
@@ -244,7 +248,7 @@ func (b *believer) want(slot int, w text) (n int) {
 	}
 	for _, k := range b.order {
 		s := b.live[k]
-		if s.slot != slot || s.done || s.stale {
+		if s.slot != slot || s.done || s.stale || s.refused {
 			continue
 		}
 		if slot == onePrompt {
@@ -328,9 +332,8 @@ func TestNothingUnbackedIsBelieved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBeliever()
 		for i := range b.computed {
-			b.t.Describe(i, Facts{
-				OnePrompt: i == onePrompt, CacheTokens: 32 * int64(rapid.IntRange(5, 60).Draw(t, "blocks")),
-			})
+			b.memory[i] = 32 * rapid.IntRange(5, 60).Draw(t, "blocks")
+			b.t.Describe(i, Facts{OnePrompt: i == onePrompt, CacheTokens: int64(b.memory[i])})
 		}
 		unbacked := func(t *rapid.T) {
 			for _, w := range b.asked {
@@ -442,5 +445,92 @@ func TestTransfersThatBringNothing(t *testing.T) {
 				t.Errorf("%d of %d tokens count as there, want %d", row.PresentTokens, row.CachedTokens, want)
 			}
 		})
+	}
+}
+
+// TestRefusedPrompts: a prompt that the engine is to refuse for its length evicts nothing that is believed to be there,
+// also where another router has placed it. If it is computed after all, it is there.
+func TestRefusedPrompts(t *testing.T) {
+	chat, long := make(text, 20), make(text, 25)
+	for i := range long {
+		long[i] = i + 1
+	}
+	const perBlock = fleet.BlockBytes / 4 // tokens
+	for _, tt := range []struct {
+		name    string
+		context int // tokens
+		cache   int64
+		answer  int
+		refused bool
+	}{
+		{"a cache for one of both", 0, 30 * perBlock, 0, false},
+		{"a smaller cache", 0, 24 * perBlock, 0, true},
+		{"a context for it", 25 * perBlock, 30 * perBlock, 0, false},
+		{"a smaller context", 24 * perBlock, 30 * perBlock, 0, true},
+		{"a context without room for its answer", 25 * perBlock, 30 * perBlock, 1, true},
+	} {
+		for _, peer := range []bool{false, true} {
+			if peer && tt.answer > 0 {
+				continue // other routers do not tell of limits on answers
+			}
+			table := New(0)
+			table.AddEndpoint(0)
+			table.Describe(0, Facts{CacheTokens: tt.cache})
+			model, now, next := size.NewModel(), time.Unix(1_700_000_000, 0), uint32(0)
+			prompt := func(w text) (*Text, *Prompt, *pick.View) {
+				content := w.content()
+				req := &fleet.Request{Content: &content, PromptBytes: content.Bytes, MaxTokens: tt.answer}
+				p := &Prompt{Request: req, Now: now, Size: model.Prompt(req, 0, 0), TokensPerByte: 0.25}
+				p.Size.Tokens = len(w) * perBlock
+				x, v := &Text{}, &pick.View{Now: now, PromptTokens: p.Size.Tokens}
+				missed := table.Reader().Begin(x)
+				v.Candidates = []pick.Candidate{{Endpoint: pick.Endpoint{
+					Epoch: table.Reader().Epoch(0), Context: tt.context, CacheTokens: tt.cache,
+				}}}
+				held, _, missed := table.Reader().Predict(x, p, pick.EndpointsOf(v.Candidates), -1, missed, nil)
+				v.Candidates[0].Cached = held[0]
+				table.Note(x, missed)
+				return x, p, v
+			}
+			blocksOf := func(w text) int {
+				_, _, v := prompt(w)
+				return v.Candidates[0].Blocks
+			}
+			place := func(w text) (n uint32) {
+				x, p, v := prompt(w)
+				n, next = next, next+1
+				if peer {
+					table.Reader().look(x, p.Request, "")
+					table.AddPeerRequest(n, &PeerRequest{
+						Turn: true, PromptTokens: p.Size.Tokens, Bytes: p.Request.Content.Bytes, Chain: x.keys,
+						TokensPerByte: p.TokensPerByte, Context: tt.context,
+					})
+				} else {
+					table.Open(n, v, 0, x, p)
+				}
+				return n
+			}
+			end := func(n uint32, o fleet.Outcome) {
+				if o == fleet.OK {
+					table.Computed(now, n)
+				}
+				table.Close(now, &Ended{
+					Lease: fleet.Lease(n), Outcome: o, Usage: &fleet.Usage{}, Sent: true, AnswerReuse: &AnswerReuse{},
+				})
+			}
+			end(place(chat), fleet.OK)
+			had := blocksOf(chat)
+			end(place(long), fleet.ClientError)
+			if left := blocksOf(chat); had == 0 || (left == had) != tt.refused {
+				t.Errorf("%s, peer %t: %d of %d blocks of the chat are left", tt.name, peer, left, had)
+			}
+			end(place(long), fleet.OK)
+			if n := blocksOf(long); n == 0 {
+				t.Errorf("%s, peer %t: it was computed and is not there", tt.name, peer)
+			}
+			if err := table.Reader().Idle(0); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }

@@ -15,6 +15,7 @@ type PeerRequest struct {
 	Bytes                      int      // canonical bytes of its prompt
 	Chain                      []uint64 // the kept blocks of its prompt; empty when they are not known
 	TokensPerByte              float64  // of prompts of the model, on average
+	Context                    int      // of the model there, in tokens; 0 unknown
 
 	Known   bool // Entry is known:
 	Entry   session.Entry
@@ -32,15 +33,24 @@ func (t *Table) AddPeerRequest(n uint32, h *PeerRequest) {
 	t.reported.Open(n, h.Slot, "", "")
 	if h.Turn && len(h.Chain) > 0 {
 		l.chain, l.bytes = append(l.chain, h.Chain...), h.Bytes
-		t.limit(h.Slot, e, h.TokensPerByte)
-		before := t.index.Units(h.Slot)
-		l.sure = t.index.Confirmed(h.Slot, l.chain)
-		l.depth = len(l.chain) - t.expect(h.Slot, e, l.chain)
-		l.counted = l.depth
-		t.added(n, e, l, before, h.TokensPerByte)
+		if e.refuses(h.PromptTokens, 0, h.Context) {
+			t.addResident(e, n, l, h.TokensPerByte)
+		} else {
+			t.enterPeers(n, l, e, h)
+		}
 	}
 	p := Prompt{Known: h.Known, Entry: h.Entry, Repeats: h.Repeats}
 	t.goesOn(h.Name, h.Model, l, e, &p)
+}
+
+// enterPeers is enter for another router's request.
+func (t *Table) enterPeers(n uint32, l *lease, e *endpoint, h *PeerRequest) {
+	t.limit(h.Slot, e, h.TokensPerByte)
+	before := t.index.Units(h.Slot)
+	l.sure = t.index.Confirmed(h.Slot, l.chain)
+	l.depth = len(l.chain) - t.expect(h.Slot, e, l.chain)
+	l.counted = l.depth
+	t.added(n, e, l, before, h.TokensPerByte)
 }
 
 // Chain is the blocks of a lease's prompt, until the next call.
