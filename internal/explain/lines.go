@@ -138,6 +138,10 @@ func (l *Lines) rotate() error {
 		}
 	}
 	mine, opened := l.file.(*os.File).Stat()
+	if opened == nil && !mine.Mode().IsRegular() { // a device or a pipe is never full
+		l.size = 0
+		return nil
+	}
 	l.close()
 	if at, err := os.Stat(l.path); err == nil && opened == nil && !os.SameFile(at, mine) {
 		if err := l.open(); err != nil || l.size < l.most { // another process has begun a new one

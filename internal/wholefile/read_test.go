@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -126,5 +127,47 @@ func TestEveryReader(t *testing.T) {
 	}
 	if files < 100 {
 		t.Errorf("only %d files were read", files)
+	}
+}
+
+// TestWriteThrough: a link and a pipe stay what they are, and get the data.
+func TestWriteThrough(t *testing.T) {
+	dir := t.TempDir()
+	file, link, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
+	for _, err := range []error{
+		os.WriteFile(file, []byte("before"), 0o600), os.Symlink("file", link), syscall.Mkfifo(pipe, 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := wholefile.Write(pipe, []byte("lost")); err == nil {
+		t.Error("a pipe without a reader was written to")
+	}
+	reader, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for _, name := range []string{link, pipe} {
+		before, err := os.Lstat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := wholefile.Write(name, []byte("data")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if after, err := os.Lstat(name); err != nil || after.Mode() != before.Mode() {
+			t.Errorf("%s is %v now, %v", name, after.Mode(), err)
+		}
+	}
+	if got, err := io.ReadAll(reader); err != nil || string(got) != "data" {
+		t.Errorf("the pipe got %q, %v", got, err)
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != "data" {
+		t.Errorf("the file behind the link has %q, %v", got, err)
+	}
+	if files, _ := os.ReadDir(dir); len(files) != 3 {
+		t.Errorf("left behind: %v", files)
 	}
 }

@@ -53,13 +53,37 @@ func Trim(data []byte) string {
 	return string(bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff"))))
 }
 
-// Write replaces a file. The data is written to a temporary file in the same folder first.
-func Write(name string, data []byte) error { return write(name, data, 0o644) }
+// Write replaces a file. The data is written to a temporary file in the same folder first. Where a link leads to the
+// file, the link stays. A device or a pipe is written to.
+func Write(name string, data []byte) error {
+	if at, err := os.Stat(name); err == nil && !at.Mode().IsRegular() && !at.IsDir() {
+		return writeTo(name, data)
+	}
+	return write(name, data, 0o644)
+}
+
+// writeTo writes to a device or a pipe.
+func writeTo(name string, data []byte) error {
+	// with O_NONBLOCK opening a named pipe without a reader is an error, instead of a wait
+	f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	_ = f.SetWriteDeadline(time.Now().Add(pipeWait)) // an error for devices that never block
+	_, err = f.Write(data)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
 
 // WritePrivate is Write for a file that only its owner may read. It is on the disk before the one that was there goes.
 func WritePrivate(name string, data []byte) error { return write(name, data, 0o600) }
 
 func write(name string, data []byte, mode os.FileMode) error {
+	if file, err := filepath.EvalSymlinks(name); err == nil {
+		name = file
+	}
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return err
