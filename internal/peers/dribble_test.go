@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -180,6 +181,24 @@ func TestLateMakesNoConnection(t *testing.T) {
 	if err := l.current().Err(); err != nil {
 		t.Errorf("the next caller may make none: %v", err)
 	}
+}
+
+// TestLateCutsNothingOfTheNext: once a caller is done whose context has ended, nothing more is cut.
+func TestLateCutsNothingOfTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l links
+		for range 100 {
+			ctx, cancel := context.WithCancel(t.Context())
+			done := l.within(ctx)
+			cancel()
+			done()
+			next := l.current()
+			synctest.Wait()
+			if next.Err() != nil {
+				t.Fatal("the next caller's connections are cut")
+			}
+		}
+	})
 }
 
 // TestLinksForget: a connection that has ended is kept nowhere.

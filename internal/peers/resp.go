@@ -100,12 +100,15 @@ func (l *links) cut() {
 
 // within has the connections cut when ctx ends before the caller has called done, once. Until then no others are made.
 func (l *links) within(ctx context.Context) (done func()) {
+	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
 		l.isLate(1)
 		l.cut()
 	})
 	return func() {
 		if !stop() {
+			<-ended // else it might cut the next caller's connections
 			l.isLate(-1)
 			l.cut() // the next connection needs a context that has not ended
 		}
