@@ -510,7 +510,7 @@ func TestDepartedModel(t *testing.T) {
 			}
 		}
 		var unknown *route.UnknownModelError
-		if err := ask(x, "nobody's"); !errors.As(err, &unknown) {
+		if err := ask(x, "never there"); !errors.As(err, &unknown) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}

@@ -509,15 +509,7 @@ func TestEngineStandsStill(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Unix(1_000_000, 0)
-			r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }})
-			r.Observe(now, route.Declared{
-				Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}},
-			})
-			probe := func(l *fleet.LoadReport) {
-				r.Observe(now, route.Probed{Endpoint: "a", Report: fleet.Report{
-					Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}}, Load: l,
-				}})
-			}
+			r, probe := oneVLLM(&now)
 			probe(&fleet.LoadReport{Work: 3}) // most of them tell another figure later
 			if _, err := r.Decide(now, &fleet.Request{
 				Class: fleet.Turn, Model: "m", MintedID: "x", PromptBytes: 4000, Stream: tt.stream,
@@ -540,6 +532,19 @@ func TestEngineStandsStill(t *testing.T) {
 				t.Errorf("it is %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// oneVLLM is a router with one vLLM, and what its probes bring at a time.
+func oneVLLM(now *time.Time) (r *route.Router, probe func(*fleet.LoadReport)) {
+	r = route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }})
+	r.Observe(*now, route.Declared{
+		Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}},
+	})
+	return r, func(l *fleet.LoadReport) {
+		r.Observe(*now, route.Probed{Endpoint: "a", Report: fleet.Report{
+			Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}}, Load: l,
+		}})
 	}
 }
 
@@ -574,15 +579,7 @@ func TestSlowIsNotSilent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Unix(1_000_000, 0)
-			r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }})
-			r.Observe(now, route.Declared{
-				Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}},
-			})
-			probe := func(l *fleet.LoadReport) {
-				r.Observe(now, route.Probed{Endpoint: "a", Report: fleet.Report{
-					Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}}, Load: l,
-				}})
-			}
+			r, probe := oneVLLM(&now)
 			ask := func() fleet.Lease {
 				d, err := r.Decide(now, &fleet.Request{
 					Class: fleet.Turn, Model: "m", MintedID: "x", PromptBytes: 4000, Stream: true,

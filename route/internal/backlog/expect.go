@@ -41,10 +41,7 @@ func (r Reader) Expect(
 	}
 	competing := r.t.competing(q.Now, e, sent, decodeMs) + queued
 	takes := q.PromptTokens - shared + q.OutputTokens
-	w.WaitMs = queuedMs + max(
-		r.t.turnMs(q.Now, e, c, p.MsPerToken, decodeMs, competing, rates),
-		r.t.memoryMs(e, h.Resident, takes, competing, decodeMs),
-	)
+	w.WaitMs = queuedMs + r.t.wait(q.Now, e, c, p.MsPerToken, decodeMs, competing, rates, memory{h.Resident, takes})
 	w.Prompts, w.Decoding = e.prompts.streams, e.decoding(sent)
 	if !r.t.cfg.Without.Has(ablation.Occupancy) {
 		w.Occupancy, w.OccupancyMs = e.occupancy(c, h.Resident, takes, decodeMs)
@@ -67,13 +64,10 @@ func (r Reader) ExpectDecode(
 		l.WaitMs = r.LinkMs(now, c.Slot, speed, float64(promptTokens-c.CachedTokens), readyMs)
 		l.DelayMs = l.WaitMs
 	}
-	// Pending legs have a place when it is ready, or are in front of it.
+	// Pending legs have a place by the time that this one is ready, or are in front of it.
 	e, decodeMs := r.t.endpoints.Get(c.Slot), rates.DecodeMs(c.Slot)
-	sent := e.sent()
-	w.WaitMs = l.WaitMs + max(0, max(
-		r.t.turnMs(now, e, &c.Endpoint, c.MsPerToken, decodeMs, sent, rates),
-		r.t.memoryMs(e, c.Resident, promptTokens-c.CachedTokens, sent, decodeMs),
-	)-readyMs)
+	m := memory{c.Resident, promptTokens - c.CachedTokens}
+	w.WaitMs = l.WaitMs + max(0, r.t.wait(now, e, &c.Endpoint, c.MsPerToken, decodeMs, e.sent(), rates, m)-readyMs)
 	return w, l
 }
 
@@ -85,17 +79,15 @@ type Use struct {
 	Places   int     // requests that it computes concurrently; 0 unknown
 }
 
-// Use says what of an endpoint is in use, whose outstanding requests take so many tokens of memory. Of the row of a
-// candidate it needs Slot, Load.EngineWaiting and EngineRequests.
+// Use says what of an endpoint is in use. resident is the tokens of memory that its outstanding requests take. Of the
+// row of a candidate it needs Slot, Load.EngineWaiting and EngineRequests.
 func (r Reader) Use(now time.Time, c *pick.Endpoint, resident int64, rates Rates) Use {
 	e, perToken, decodeMs := r.t.endpoints.Get(c.Slot), rates.MsPerToken(c.Slot), rates.DecodeMs(c.Slot)
 	u := Use{Requests: e.sent(), Places: e.places}
 	u.PromptMs = r.t.turnMs(now, e, &pick.Endpoint{Slot: c.Slot}, perToken, decodeMs, 0, rates)
 	competing := r.t.competing(now, e, u.Requests, decodeMs) + e.queue.n
-	u.WaitMs = float64(float64(e.queue.tokens)*perToken) + max(
-		r.t.turnMs(now, e, c, perToken, decodeMs, competing, rates),
-		r.t.memoryMs(e, resident, 0, competing, decodeMs),
-	)
+	u.WaitMs = float64(float64(e.queue.tokens)*perToken) +
+		r.t.wait(now, e, c, perToken, decodeMs, competing, rates, memory{resident, 0})
 	return u
 }
 
@@ -113,6 +105,19 @@ func (t *Table) competing(now time.Time, e *endpoint, sent int, decodeMs float64
 		}
 	}
 	return n
+}
+
+// wait is how long a new prompt waits in ms, for its turn and for memory.
+func (t *Table) wait(
+	now time.Time,
+	e *endpoint,
+	c *pick.Endpoint,
+	perToken, decodeMs float64,
+	competing int,
+	rates Rates,
+	m memory,
+) float64 {
+	return max(t.turnMs(now, e, c, perToken, decodeMs, competing, rates), t.memoryMs(e, m, competing, decodeMs))
 }
 
 // turnMs is how long a new prompt waits for its turn, in ms: for the prompts in front, or for a place if all are taken.
@@ -150,16 +155,22 @@ func (t *Table) turnMs(
 	return left
 }
 
-// memoryMs is how long a request that takes so many tokens waits for memory, in ms, behind a number of competing ones.
-// All that are outstanding there take resident tokens, of which half of those of answers are still to come on average.
-// What is more than the memory holds comes free as those that have it end, evenly within decodeMs.
-func (t *Table) memoryMs(e *endpoint, resident int64, takes, competing int, decodeMs float64) float64 {
+// memory is what requests take of an endpoint's KV memory, in tokens.
+type memory struct {
+	resident int64 // all outstanding ones together, with their answers
+	takes    int   // the new one
+}
+
+// memoryMs is how long a new request waits for memory, in ms. The competing requests hold their share of what is
+// resident, without half of the answers, which is still to come on average. Memory comes free as these requests end,
+// evenly within decodeMs; the new one waits until what is needed beyond all of it has come free.
+func (t *Table) memoryMs(e *endpoint, m memory, competing int, decodeMs float64) float64 {
 	outstanding := e.load.Working()
 	if e.memory <= 0 || outstanding == 0 || t.cfg.Without.Has(ablation.Occupancy) {
 		return 0
 	}
-	each := (float64(resident) - float64(e.load.DecodeTokens)/2) / float64(outstanding)
-	held := float64(each*float64(competing)) + float64(takes)
+	each := (float64(m.resident) - float64(e.load.DecodeTokens)/2) / float64(outstanding)
+	held := float64(each*float64(competing)) + float64(m.takes)
 	return max(0, float64(decodeMs*(held/float64(e.memory)-1)))
 }
 

@@ -88,6 +88,7 @@ type lease struct {
 	list    list     // of a request with several prompts; chain is empty then
 	chain   []uint64 // block names of its prompt
 	bytes   int      // canonical bytes of its prompt
+	refused bool     // the engine is expected to refuse it, see endpoint.refuses
 	depth   int      // blocks estimated to be cached
 	counted int      // of these, blocks that cachedTokens includes
 	sure    int      // of these, blocks already computed, not pending for another request

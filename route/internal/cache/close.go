@@ -28,7 +28,7 @@ func (t *Table) Computed(now time.Time, n uint32) {
 // oldest first, when the request is over.
 func (t *Table) confirm(l *lease, e *endpoint) {
 	for _, chain := range l.prompts() {
-		if e.facts.OnePrompt {
+		if e.facts.OnePrompt || l.refused {
 			t.add(l.slot, e, chain)
 		} else {
 			t.index.Confirm(l.slot, chain)

@@ -33,11 +33,7 @@ func (t *Table) AddPeerRequest(n uint32, h *PeerRequest) {
 	t.reported.Open(n, h.Slot, "", "")
 	if h.Turn && len(h.Chain) > 0 {
 		l.chain, l.bytes = append(l.chain, h.Chain...), h.Bytes
-		if e.refuses(h.PromptTokens, 0, h.Context) {
-			t.addResident(e, n, l, h.TokensPerByte)
-		} else {
-			t.enterPeers(n, l, e, h)
-		}
+		t.enterPeers(n, l, e, h)
 	}
 	p := Prompt{Known: h.Known, Entry: h.Entry, Repeats: h.Repeats}
 	t.goesOn(h.Name, h.Model, l, e, &p)
@@ -45,6 +41,10 @@ func (t *Table) AddPeerRequest(n uint32, h *PeerRequest) {
 
 // enterPeers is enter for another router's request.
 func (t *Table) enterPeers(n uint32, l *lease, e *endpoint, h *PeerRequest) {
+	if l.refused = e.refuses(h.PromptTokens, h.Context); l.refused {
+		t.addResident(e, n, l, h.TokensPerByte)
+		return
+	}
 	t.limit(h.Slot, e, h.TokensPerByte)
 	before := t.index.Units(h.Slot)
 	l.sure = t.index.Confirmed(h.Slot, l.chain)

@@ -22,37 +22,32 @@ func (t *Table) Open(n uint32, v *pick.View, row int, x *Text, p *Prompt) {
 	case !l.turn || p.Request.Content == nil:
 	case len(p.Request.Content.List) > 0:
 		t.enterList(n, l, e, c, x, p)
-	case !isText(p.Request, p.Size.Tokens):
-	case e.refuses(p.Size.Tokens, p.Request.MaxTokens, c.Context):
-		t.noteChain(l, c, x, p)
-		t.addResident(e, n, l, p.TokensPerByte)
-	default:
+	case isText(p.Request, p.Size.Tokens):
 		t.enter(n, l, e, c, x, p)
 	}
 	t.goesOn(c.Name, c.Model, l, e, p)
 }
 
-// refuses reports whether the engine is expected to refuse a prompt, since it is longer than the cache, or with the
-// answer that is asked for longer than the context; 0 tokens of context are unknown. The engine evicts nothing for it.
-// If it computes the prompt after all, Close adds that.
-func (e *endpoint) refuses(prompt, answer, context int) bool {
-	return context > 0 && prompt+answer > context || e.facts.CacheTokens > 0 && int64(prompt) > e.facts.CacheTokens
-}
-
-// noteChain notes a prompt's blocks.
-func (t *Table) noteChain(l *lease, c *pick.Candidate, x *Text, p *Prompt) {
-	t.Reader().look(x, p.Request, c.Model)
-	l.chain = append(l.chain[:0], x.keys...)
-	l.depth, l.bytes = c.Blocks, p.Request.Content.Bytes
-	l.sure, l.counted = min(t.index.Confirmed(c.Slot, l.chain), l.depth), c.Counted
+// refuses reports whether the engine is expected to refuse a prompt, since it is longer than its context or its cache;
+// 0 tokens of context are unknown. The engine evicts nothing for such a prompt. If it computes one after all, confirm
+// adds that. A limit on the answer does not count: some engines shorten the answer instead.
+func (e *endpoint) refuses(prompt, context int) bool {
+	return context > 0 && prompt > context || e.facts.CacheTokens > 0 && int64(prompt) > e.facts.CacheTokens
 }
 
 // enter adds a prompt's blocks to its endpoint's estimated content.
 func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Text, p *Prompt) {
-	t.noteChain(l, c, x, p)
+	t.Reader().look(x, p.Request, c.Model)
 	t.Reader().lookInEvents(x, p)
 	t.reported.Note(n, &x.chain, &x.ids, p.Size.Tokens, c.Adapter)
 	l.exact = x.chain.Known && c.Exact
+	l.chain = append(l.chain[:0], x.keys...)
+	l.depth, l.bytes = c.Blocks, p.Request.Content.Bytes
+	l.sure, l.counted = min(t.index.Confirmed(c.Slot, l.chain), l.depth), c.Counted
+	if l.refused = e.refuses(p.Size.Tokens, c.Context); l.refused {
+		t.addResident(e, n, l, p.TokensPerByte)
+		return
+	}
 	t.limit(c.Slot, e, p.TokensPerByte)
 	before := t.index.Units(c.Slot)
 	t.expect(c.Slot, e, l.chain)
