@@ -111,7 +111,7 @@ func (d *draft) suggest(name string, known []flag) string {
 
 // isFlag tells a flag from a value; a negative number is a value.
 func isFlag(text string) bool {
-	return len(text) > 2 && strings.HasPrefix(text, "--")
+	return strings.HasPrefix(text, "--") && strings.Trim(text, "-") != ""
 }
 
 // written is a flag as it was given, its value cut where it is long, and hidden where it is a secret.

@@ -68,6 +68,9 @@ func File(router, file string, data []byte) (Result, error) {
 		}
 		return r.command(file, words)
 	}
+	if firstLine(data) == "" {
+		return Result{}, fmt.Errorf("%s is empty; where nothing is set for %s's router, write {}", file, router)
+	}
 	root, err := parseTree(file, data)
 	if err != nil {
 		return Result{}, err
@@ -132,13 +135,17 @@ func find(router string) (reader, error) {
 // isCommand reports whether a text is a command line: its first line that says something has a flag in it, or goes on
 // in the next, and is no YAML.
 func isCommand(data []byte) bool {
+	line := firstLine(data)
+	return strings.HasPrefix(line, "--") || strings.Contains(line, " --") || strings.HasSuffix(line, `\`)
+}
+
+// firstLine is the first line that says something, "" for none.
+func firstLine(data []byte) string {
 	for line := range strings.Lines(string(data)) {
 		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
+		if line != "" && line != "---" && !strings.HasPrefix(line, "#") {
+			return line
 		}
-		return strings.HasPrefix(line, "--") && line != "---" || strings.Contains(line, " --") ||
-			strings.HasSuffix(line, `\`)
 	}
-	return false
+	return ""
 }

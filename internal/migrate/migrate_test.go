@@ -378,15 +378,23 @@ func TestMalformedFiles(t *testing.T) {
 	}
 }
 
-// TestEmptyFiles come to what the router does when nothing is said.
+// TestEmptyFiles: a file that says so comes to what the router does when nothing is set. One without a word is a
+// mistake, as of a command that failed and whose output it was to be.
 func TestEmptyFiles(t *testing.T) {
 	for router, want := range map[string]string{
 		"trtllm": "listen: localhost:8000", "production-stack": "listen: 0.0.0.0:8001", "llm-d": "name: llmd.default",
 	} {
-		for _, text := range []string{"", "# nothing\n", "{}\n"} {
+		for _, text := range []string{"{}\n", "# nothing\n---\n{}\n"} {
 			got, err := File(router, "f", []byte(text))
 			if err != nil || !strings.Contains(string(got.YAML), want) {
 				t.Errorf("%s %q: %s, %v", router, text, got.YAML, err)
+			}
+		}
+	}
+	for _, router := range Names() {
+		for _, text := range []string{"", "# nothing\n", "\n---\n"} {
+			if got, err := File(router, "f", []byte(text)); err == nil {
+				t.Errorf("%s %q: %s, want an error", router, text, got.YAML)
 			}
 		}
 	}

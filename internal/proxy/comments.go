@@ -32,7 +32,8 @@ type comments struct {
 	bytes int64 // sent
 }
 
-// beginComments begins the comments to the client, where the configuration says so.
+// beginComments begins the comments to the client, where the configuration says so. Their interval begins with the end
+// of its body: until then nobody waits for an answer.
 func (c *call) beginComments() {
 	every := c.commentsEvery()
 	if every <= 0 {
@@ -41,7 +42,7 @@ func (c *call) beginComments() {
 	k := &comments{call: c, every: every}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.due = time.AfterFunc(every-time.Since(c.served.Started), k.speak)
+	k.due = time.AfterFunc(every, k.speak)
 	c.comments = k
 }
 

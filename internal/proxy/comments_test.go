@@ -384,7 +384,28 @@ func TestNoComments(t *testing.T) {
 	}
 }
 
-// late is an answer's body whose beginning takes a while.
+// TestNoCommentForAnUpload: a client that sends its prompt for longer than the interval of comments is told no status
+// 200 for that, and gets the engine's refusal as it is.
+func TestNoCommentForAnUpload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const refusal = `{"error":{"message":"too long"}}`
+		r := newRouter(t, proxy.Config{Comments: commentsEvery}, wire(func(*http.Request) (*http.Response, error) {
+			time.Sleep(commentsEvery / 2)
+			return replies(400, "application/json", refusal)
+		}), route.Config{Policy: func() pick.Policy { return inOrder{} }},
+			[]fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}},
+			func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
+		w := httptest.NewRecorder()
+		r.proxy.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions",
+			&late{strings.NewReader(streamBody), 3 * commentsEvery}))
+		if w.Code != 400 || w.Body.String() != refusal {
+			t.Errorf("the client got %d %q, want 400 %s", w.Code, w.Body, refusal)
+		}
+		r.booksBalance()
+	})
+}
+
+// late is a body whose beginning takes a while.
 type late struct {
 	io.Reader
 	after time.Duration

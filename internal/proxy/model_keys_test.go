@@ -129,3 +129,24 @@ func TestKeysCostOtherEnginesNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestListsForKeysWaitOnce: engines that do not answer delay a list for a key no longer than one without.
+func TestListsForKeysWaitOnce(t *testing.T) {
+	for _, key := range []string{"", "Bearer k"} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRouter(t, proxy.Config{}, wire(func(q *http.Request) (*http.Response, error) {
+				<-q.Context().Done()
+				return nil, q.Context().Err()
+			}), route.Config{Policy: func() pick.Policy { return inOrder{} }},
+				[]fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}},
+				func(fleet.Kind) fleet.Report { return fleet.Report{} })
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/models", http.NoBody)
+			req.Header.Set("Authorization", key)
+			w, began := httptest.NewRecorder(), time.Now()
+			r.proxy.ServeHTTP(w, req)
+			if took := time.Since(began); w.Code != 200 || took != 2*time.Second {
+				t.Errorf("%q got %d after %v, want 200 after 2s", key, w.Code, took)
+			}
+		})
+	}
+}

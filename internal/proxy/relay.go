@@ -418,8 +418,12 @@ func (r *relay) hasFirstToken() bool {
 
 // fail sets the lease's outcome for an error in an answer of status 200.
 func (a *attempt) fail(code int) {
-	a.c.p.log.Warn("engine reported an error within its answer",
-		"request", a.c.served.ID, "endpoint", a.d.Endpoint.Name, "code", code, "sent", a.c.sent.Load())
+	log := a.c.p.log
+	if code != 0 { // many errors have none
+		log = log.With("code", code)
+	}
+	log.Warn("engine reported an error within its answer",
+		"request", a.c.served.ID, "endpoint", a.d.Endpoint.Name, "sent", a.c.sent.Load())
 	a.fin.Outcome, a.fin.Limited = fault.OutcomeOfError(code), code == http.StatusTooManyRequests
 }
 

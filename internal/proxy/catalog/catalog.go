@@ -152,13 +152,21 @@ func raws(entries []entry, may func(string) bool) []json.RawMessage {
 }
 
 // get returns the merged list of a path, fetched at most catalogAge ago: what engines show to everybody, after what
-// some show to the client's key only. A new key costs no other engine anything.
+// some show to the client's key only. A new key costs no other engine anything. Both are fetched at once.
 func (g *Catalog) get(ctx context.Context, via []string, from http.Header, path, list, id string) []entry {
+	var own []entry
+	var wg sync.WaitGroup
+	if from = g.keys(from); from != nil {
+		wg.Go(func() {
+			panics.Catch(g.log, panics.Proxy, func() { own = g.kept(ctx, via, from, path, list, id) })
+		})
+	}
 	all := g.kept(ctx, via, nil, path, list, id)
-	if from = g.keys(from); from == nil {
+	wg.Wait()
+	if from == nil {
 		return all
 	}
-	return join([][]entry{g.kept(ctx, via, from, path, list, id), all}, nil)
+	return join([][]entry{own, all}, nil)
 }
 
 // kept returns the list of a path that is shown to everybody, or, with a key, to that alone.
