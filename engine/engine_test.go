@@ -607,6 +607,16 @@ func TestRecognise(t *testing.T) {
 			models("llama-swap"), ok("/api/version", `{"version":"v182","commit":"abc","build_date":"2026-09-01"}`),
 			missing("/api/tags"), missing("/version"),
 		}, fleet.KindOther},
+		{"LocalAI", []Answer{
+			ok("/v1/models", `{"object":"list","data":[{"id":"m","object":"model"}]}`), missing("/server_info"),
+			ok("/version", `{"version":"v3.9.0 (abc)"}`),
+		}, fleet.KindOther},
+		{"KoboldCpp", []Answer{
+			models("koboldcpp"), ok("/api/tags", `{"models":[{"name":"koboldcpp"}]}`), missing("/version"),
+		}, fleet.KindOther},
+		{"vllm behind a proxy with names of its own", []Answer{
+			models("me"), ok("/load", `{"server_load":0}`), ok("/version", `{"version":"0.32.0"}`),
+		}, fleet.KindVLLM},
 		{"vllm behind a key", []Answer{
 			locked, missing("/server_info"), missing("/props"), ok("/load", `{"server_load":0}`), ok("/version",
 				`{"version":"0.32.0"}`),

@@ -19,10 +19,11 @@ func RecogniseAsks() []Ask {
 }
 
 // Recognise identifies the kind of an engine from the answers to RecogniseAsks that arrived. The owner in the list of
-// models decides; if that needs a key or was changed by a proxy, answers that only one kind gives do. An engine that
+// models decides; if that needs a key or was changed by a proxy, answers that only one kind gives do. A version counts
+// only where no models are shown, since others have that path too (LocalAI, whose models have no owner). An engine that
 // answers without known features is KindOther; one that only fails or starts (5xx) is KindUnknown: ask again.
 func Recognise(answers []Answer) fleet.Kind {
-	best, rank, answered := fleet.KindUnknown, 0, false
+	best, rank, answered, shown := fleet.KindUnknown, 0, false, false
 	for _, a := range answers {
 		if a.Status > 0 && a.Status < 500 || a.Status == 501 {
 			answered = true
@@ -30,6 +31,10 @@ func Recognise(answers []Answer) fleet.Kind {
 		if a.Status < 200 || a.Status > 299 {
 			continue
 		}
+		if a.Path == "/version" && shown {
+			continue
+		}
+		shown = shown || showsModels(a)
 		if k, r := evidence(a); r > rank {
 			best, rank = k, r
 		}
@@ -38,6 +43,12 @@ func Recognise(answers []Answer) fleet.Kind {
 		return fleet.KindOther
 	}
 	return best
+}
+
+// showsModels reports whether an answer is a list of models that is not empty.
+func showsModels(a Answer) bool {
+	var list modelList
+	return a.Path == "/v1/models" && decode(a, &list) == nil && len(list.Data) > 0
 }
 
 // evidence is the kind that one answer indicates, and how strongly.
@@ -97,6 +108,8 @@ func owner(by string) fleet.Kind {
 		return fleet.KindLlamaCpp
 	case "library":
 		return fleet.KindOllama
+	case "koboldcpp": // which answers Ollama's paths too
+		return fleet.KindOther
 	}
 	return fleet.KindUnknown
 }
