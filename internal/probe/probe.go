@@ -151,14 +151,18 @@ func (p *Prober) Now(name string) {
 }
 
 // Relist asks an endpoint's engine for its models without waiting for their turn, or all engines for "": one that was
-// believed to have a model does not, or no engine has the model that a client wants. It does not wait, and an engine is
-// asked for this at most once an Interval.
-func (p *Prober) Relist(name string) {
+// believed to have a model does not, or no engine has the model that a client wants. An engine is asked for this at most
+// once an Interval. It does not wait; told does, until those that are asked now have answered or ctx ends.
+func (p *Prober) Relist(name string) (told func(ctx context.Context)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	var asked []<-chan struct{}
 	for _, t := range p.targets {
 		if name != "" && t != p.byName[name] {
 			continue
+		}
+		if now := t.list(); now != nil {
+			asked = append(asked, now)
 		}
 		t.relist.Store(true)
 		select {
@@ -166,6 +170,34 @@ func (p *Prober) Relist(name string) {
 		default:
 		}
 	}
+	return func(ctx context.Context) {
+		for _, done := range asked {
+			select {
+			case <-done:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// list is closed when the engine has been asked for its models; nil if that was less than an Interval ago.
+func (t *target) list() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.listing == nil && time.Since(t.listed) >= t.p.cfg.Interval {
+		t.listing = make(chan struct{})
+	}
+	return t.listing
+}
+
+// takeListing is what is to be closed after the next round; nil for nothing.
+func (t *target) takeListing() chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	taken := t.listing
+	t.listing = nil
+	return taken
 }
 
 // set replaces the endpoints at the target's address. Those that are new are told all that is known.

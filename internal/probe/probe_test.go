@@ -929,14 +929,23 @@ func TestRelist(t *testing.T) {
 		if n := f.count("/v1/models"); n != 1 {
 			t.Fatalf("models asked for %d times at first", n)
 		}
+		for n := range 2 { // those that are asked now are waited for, and nobody at once after that
+			p.Relist("")(t.Context())
+			if got := f.count("/v1/models"); got != 2 {
+				t.Fatalf("models asked for %d times after demand %d, want 2", got, n+1)
+			}
+		}
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		p.Relist("")(gone)
 		for range 100 {
 			p.Relist("")
 			p.Relist("a")
 			p.Relist("nobody")
 			time.Sleep(20 * time.Millisecond)
 		}
-		if n := f.count("/v1/models"); n < 2 || n > 4 {
-			t.Errorf("models asked for %d times in two seconds of demand; want about two more", n)
+		if n := f.count("/v1/models"); n < 3 || n > 5 {
+			t.Errorf("models asked for %d times after two seconds of demand; want about two more", n)
 		}
 	})
 }

@@ -36,6 +36,8 @@ type target struct {
 	mu        sync.Mutex
 	endpoints []fleet.Endpoint // guarded by mu
 	changed   bool             // guarded by mu: endpoints have not been told all yet
+	listed    time.Time        // guarded by mu: when it was last asked about its models
+	listing   chan struct{}    // guarded by mu: closed when it has been asked for them; nil while nobody waits for that
 
 	// Owned by the goroutine.
 	kind    fleet.Kind
@@ -62,7 +64,6 @@ type target struct {
 	alive   time.Time            // when to ask next: whether it is alive,
 	load    time.Time            // about its load,
 	models  time.Time            // about its models
-	listed  time.Time            // when it was last asked about its models
 }
 
 type health uint8
@@ -104,12 +105,14 @@ func (t *target) run(ctx context.Context) {
 	timer := time.NewTimer(rand.N(t.firstMax + 1))
 	defer timer.Stop()
 	for {
+		var listing chan struct{}
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.wake:
 			// However often it is called for, an engine is not asked more than ten times an interval.
 			t.alive = t.last.Add(t.p.cfg.Interval / 10)
+			listing = t.takeListing()
 			if soon := t.listed.Add(t.p.cfg.Interval); t.relist.Swap(false) && soon.Before(t.models) {
 				t.models = soon
 			}
@@ -120,6 +123,9 @@ func (t *target) run(ctx context.Context) {
 		}
 		if !panics.Catch(t.p.log, panics.Probe, func() { t.round(ctx) }) {
 			t.alive = time.Now().Add(t.p.cfg.Interval)
+		}
+		if listing != nil {
+			close(listing)
 		}
 		timer.Reset(max(0, time.Until(t.next())))
 	}
@@ -161,7 +167,10 @@ func (t *target) round(ctx context.Context) {
 		if t.kind == fleet.KindOther && t.addr.kind == fleet.KindUnknown && !t.models.IsZero() {
 			t.recognise(ctx) // it may have shown too little when it was met first
 		}
-		t.listed, t.models = now, now.Add(jitter(t.p.cfg.ModelsInterval))
+		t.mu.Lock()
+		t.listed = now
+		t.mu.Unlock()
+		t.models = now.Add(jitter(t.p.cfg.ModelsInterval))
 		t.ask(ctx, t.dialect.Asks(), &got)
 	}
 	if all || !now.Before(t.load) {

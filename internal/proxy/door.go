@@ -152,7 +152,7 @@ type Proxy struct {
 	memory    *prompt.Memory // of bodies read before; nil when no prompt content is needed
 	// called when an endpoint could not be connected to or broke off, so that it is probed at once
 	unreached func(endpoint string)
-	relist    func(endpoint string) // see Options
+	relist    func(endpoint string) func(context.Context) // see Options
 	// called with the duration of each decision; pool is "" when there was none
 	decided func(pool string, took time.Duration)
 
@@ -188,8 +188,9 @@ type Options struct {
 	Parser    *prompt.Parser
 	Unreached func(endpoint string)
 	// Relist is called when an endpoint turned out not to have a model, or with "" when no endpoint has it, so that the
-	// engines are asked again for their models. It must not block, and bounds how often they are.
-	Relist func(endpoint string)
+	// engines are asked again for their models. It must not block, and bounds how often they are. told waits for those
+	// that are asked now, until ctx ends.
+	Relist func(endpoint string) (told func(ctx context.Context))
 	// Before is the door that this one replaces after a reload; nil for the first one. State that outlives requests
 	// moves to the new door. Open requests end at the old one, so both run until then.
 	Before  *Proxy
@@ -214,7 +215,7 @@ func New(o Options) *Proxy {
 		p.started = at
 	}
 	if p.relist == nil {
-		p.relist = func(string) {}
+		p.relist = func(string) func(context.Context) { return func(context.Context) {} }
 	}
 	p.bounds = newBounds(&p.cfg)
 	p.keep(o.Before)

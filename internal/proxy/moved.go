@@ -47,17 +47,25 @@ func (m *moved) moves(now time.Time, model string) bool {
 	return ok && now.Sub(at) < movesFor
 }
 
-// seek has the engines' lists read again, and tries until found, whenever the fleet has changed, for a while, if the
-// request's model may have moved to an endpoint that has not had the request. The error is errLeft.
+// seek has the engines' lists read again and tries once more, since the request's model may just have been loaded at an
+// endpoint that has not had the request. If it may have moved there, it tries for a while, whenever the fleet has
+// changed. The error is errLeft.
 func (c *call) seek(found func() bool) error {
-	c.p.relist("")
-	if !c.p.moved.moves(time.Now(), c.Request.Model) || !c.leavesOne() {
+	told := c.p.relist("")
+	if !c.leavesOne() {
 		return nil
 	}
 	ctx, release := c.patient()
 	defer release()
 	ctx, stop := context.WithTimeout(ctx, seekFor)
 	defer stop()
+	if !c.p.moved.moves(time.Now(), c.Request.Model) {
+		if told(ctx); c.ctx.Err() != nil {
+			return errLeft
+		}
+		found()
+		return nil
+	}
 	for {
 		changed := c.p.fleet.Changed()
 		if found() || ctx.Err() != nil {

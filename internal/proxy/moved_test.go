@@ -70,13 +70,14 @@ func TestAdapterMoves(t *testing.T) {
 				}
 				r.proxy = proxy.New(proxy.Options{
 					Config: proxy.Config{Paths: paths(t, "*")}, Fleet: r.fleet, Transport: engines, Parser: parser,
-					Log: slog.New(slog.DiscardHandler), Relist: func(string) {
+					Log: slog.New(slog.DiscardHandler), Relist: func(string) func(context.Context) {
 						time.AfterFunc(20*time.Millisecond, func() { lists("e0", "m") })
 						time.AfterFunc(tt.loaded+40*time.Millisecond, func() {
 							if tt.loaded > 0 {
 								lists("e1", "m", "ad")
 							}
 						})
+						return func(context.Context) {}
 					},
 				})
 				ctx, leave := context.WithCancel(t.Context())
@@ -114,6 +115,63 @@ func TestAdapterMoves(t *testing.T) {
 					t.Errorf("later: %d after %v, want %d at once", status, took, want)
 				}
 				time.Sleep(time.Second)
+				r.booksBalance()
+			})
+		})
+	}
+}
+
+// TestJustLoaded: a request for a model that no engine has listed waits for the lists that are asked for then, and no
+// longer than they are waited for elsewhere.
+func TestJustLoaded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answers time.Duration // the engine
+		loaded  bool
+		status  int
+		took    time.Duration
+	}{
+		"it lists the model":         {30 * time.Millisecond, true, 200, 30 * time.Millisecond},
+		"it does not":                {30 * time.Millisecond, false, 404, 30 * time.Millisecond},
+		"it lists nothing in time":   {time.Minute, true, 404, 1500 * time.Millisecond},
+		"nobody is asked so soon":    {0, false, 404, 0},
+		"who asked first had it all": {0, true, 200, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				declared := []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}
+				engines := wire(func(*http.Request) (*http.Response, error) { return says(chatAnswer) })
+				r := newFleet(t, proxy.Config{}, engines, declared)
+				lists := func(models ...fleet.Model) {
+					r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{
+						Healthy: true, Kind: fleet.KindVLLM, Models: models,
+					}})
+				}
+				lists(fleet.Model{ID: "m"})
+				parser, err := prompt.Identity{}.Parser()
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.proxy = proxy.New(proxy.Options{
+					Config: proxy.Config{Paths: paths(t, "*")}, Fleet: r.fleet, Transport: engines, Parser: parser,
+					Log: slog.New(slog.DiscardHandler), Relist: func(string) func(context.Context) {
+						return func(ctx context.Context) {
+							select {
+							case <-time.After(tt.answers):
+							case <-ctx.Done():
+								return
+							}
+							if tt.loaded {
+								lists(fleet.Model{ID: "m"}, fleet.Model{ID: "ad", Parent: "m"})
+							}
+						}
+					},
+				})
+				w, asked := httptest.NewRecorder(), time.Now()
+				r.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions",
+					strings.NewReader(strings.ReplaceAll(chatBody, `"m"`, `"ad"`))))
+				if took := time.Since(asked); w.Code != tt.status || took != tt.took {
+					t.Errorf("%d after %v, want %d after %v", w.Code, took, tt.status, tt.took)
+				}
 				r.booksBalance()
 			})
 		})
@@ -165,7 +223,10 @@ func TestLackedModel(t *testing.T) {
 				r.proxy = proxy.New(proxy.Options{
 					Config: proxy.Config{Paths: paths(t, "*"), Retries: tt.retries}, Fleet: r.fleet,
 					Transport: engines, Parser: parser, Log: slog.New(slog.DiscardHandler),
-					Relist: func(endpoint string) { relisted = append(relisted, strconv.Quote(endpoint)) },
+					Relist: func(endpoint string) func(context.Context) {
+						relisted = append(relisted, strconv.Quote(endpoint))
+						return func(context.Context) {}
+					},
 				})
 				w, asked := httptest.NewRecorder(), time.Now()
 				r.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions",
