@@ -151,8 +151,8 @@ func (p *Prober) Now(name string) {
 }
 
 // Relist asks an endpoint's engine for its models without waiting for their turn, or all engines for "": one that was
-// believed to have a model does not, or no engine has the model that a client wants. An engine is asked for this at most
-// once an Interval. It does not wait; told does, until those that are asked now have answered or ctx ends.
+// believed to have a model does not, or no engine has the model that a client wants. An engine is asked for this at
+// most once an Interval. Relist does not wait; told does, until those that are asked now have answered or ctx ends.
 func (p *Prober) Relist(name string) (told func(ctx context.Context)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
