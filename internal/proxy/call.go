@@ -62,11 +62,14 @@ type call struct {
 	asked       time.Time        // when an engine was asked for the whole answer; zero for never
 	final       bool             // its client says that its session ends with it
 	cut         bool             // its body came in part: its client has left
-	lingers     bool             // it was answered before a long body was read
-	comments    *comments        // nil for none
-	wait        time.Duration    // longest wait in the router's queue; 0 for no limit of its own
-	shortened   bool             // by the request itself
-	deadline    time.Time        // when its answer must begin; zero for none
+	// It is a response that goes on in the background: its client asks for it by the id that the announcement has, and may
+	// cancel it, before the engine has computed anything.
+	detached  bool
+	lingers   bool          // it was answered before a long body was read
+	comments  *comments     // nil for none
+	wait      time.Duration // longest wait in the router's queue; 0 for no limit of its own
+	shortened bool          // by the request itself
+	deadline  time.Time     // when its answer must begin; zero for none
 
 	plan    route.Plan  // the first decision
 	pending *route.Plan // reserved for the next attempt; nil for none

@@ -52,6 +52,7 @@ const bytesPerToken = 4
 func (c *call) charge() error {
 	q := &c.Request
 	prompt := int64(q.PromptTokens + q.PromptBytes/bytesPerToken)
+	c.detached = c.Detached()
 	if q.Class == fleet.Auxiliary {
 		prompt = 0
 	}
@@ -79,7 +80,8 @@ func (c *call) charge() error {
 const leftRate = 50
 
 // settle closes the accounts of a request that has ended. What the engine did not report is estimated once it has
-// computed: the prompt, and of the answer what was passed on, or decoded in the time of one that is not streamed.
+// computed: the prompt, and of the answer what was passed on, or decoded in the time of one that is not streamed. An
+// answer in the background costs what was charged for it, since nobody may ever ask for it.
 func (c *call) settle() {
 	u := &c.served.Usage
 	prompt, answer := int64(u.PromptTokens), int64(u.OutputTokens)
@@ -89,6 +91,9 @@ func (c *call) settle() {
 		}
 		if answer == 0 || c.served.Outcome != fleet.OK {
 			answer = max(answer, c.passed, c.decoded())
+			if c.detached {
+				answer = max(answer, c.ticket.Answer())
+			}
 		}
 	}
 	c.ticket.End(c.served.Ended, c.reached || c.spent.Load(), prompt, answer)

@@ -84,6 +84,14 @@ func TestLimitsOfClients(t *testing.T) {
 	}
 }
 
+// responseBody asks for a response, with a prompt that is taken for 20 tokens.
+const responseBody = `{"model":"m","input":"eighteen tokens of four bytes each, or so"}`
+
+// responseWith is a response with a status and a usage.
+func responseWith(status, usage string) string {
+	return `{"id":"resp_1","object":"response","status":` + status + `,"output":[],"usage":` + usage + `}`
+}
+
 // TestLimitsAreGivenBack: however a request ends, it is not open any more, and what it used is charged once.
 func TestLimitsAreGivenBack(t *testing.T) {
 	stream := streams(fmt.Sprintf(`data: {"choices":[{"delta":{"content":"x"}}]}%s`, "\n\n"),
@@ -163,6 +171,22 @@ func TestLimitsAreGivenBack(t *testing.T) {
 			"/v1/chat/completions", strings.Replace(tenantBody, `"m"`, `"m","stream":true`, 1), 1, 18,
 			[]string{"X-Warmpath-Deadline", "0.05"},
 		},
+		{
+			"a stored response",
+			[]engineHandler{answers(200, responseWith(`"completed"`, `{"input_tokens":40,"output_tokens":2}`))},
+			"GET /v1/responses/resp_1", "", 1, 0, nil,
+		},
+		{
+			"a response",
+			[]engineHandler{answers(200, responseWith(`"completed"`, `{"input_tokens":40,"output_tokens":2}`))},
+			"/v1/responses", responseBody, 1, 42, nil,
+		},
+		{
+			"a response in the background",
+			[]engineHandler{answers(200, responseWith(`"queued"`, "null"))},
+			"/v1/responses", strings.Replace(responseBody, `{`, `{"background":true,"max_output_tokens":9,`, 1), 1, 20 + 9,
+			nil,
+		},
 		{"an unknown path", []engineHandler{ok}, "/v1/other", `{"model":"m"}`, 1, 23, nil},
 		{"the client leaves", []engineHandler{func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // else its server does not see who leaves
@@ -183,7 +207,11 @@ func TestLimitsAreGivenBack(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			leaves <- leave
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+tt.path, strings.NewReader(tt.body))
+			method, path, ok := strings.Cut(tt.path, " ")
+			if !ok {
+				method, path = http.MethodPost, tt.path
+			}
+			req, err := http.NewRequestWithContext(ctx, method, r.url+path, strings.NewReader(tt.body))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -307,7 +306,7 @@ func (r *relay) holds(piece []byte) bool {
 	}
 	switch all := len(r.held) + len(piece); {
 	case r.c.API == prompt.Responses && r.c.Transport == nil: // response.created and response.in_progress, at once
-		if all > mostAnnounced || !r.scanner.Announced() || r.detached() {
+		if all > mostAnnounced || !r.scanner.Announced() || r.c.detached {
 			return false
 		}
 	case r.c.API == prompt.Chat && r.d.Leg == fleet.LegDecode: // the role, before the KV cache is there (vLLM)
@@ -321,10 +320,6 @@ func (r *relay) holds(piece []byte) bool {
 	r.watch.Alive()
 	return true
 }
-
-// detached reports whether a response may be one that goes on in the background: its client asks for it by the id that
-// the announcement has, and may cancel it, before the engine has computed anything.
-func (r *relay) detached() bool { return bytes.Contains(r.c.Text(), []byte(`"background"`)) }
 
 // write sends bytes of the answer to the client, after the header if that was not sent yet. It returns false when the
 // client left or does not read. The engine's time limits are paused meanwhile.
@@ -523,6 +518,9 @@ func (r *relay) finish() (next *route.Plan) {
 		if u, known := c.Transport.Usage(); known {
 			r.fin.Usage = u
 		}
+	}
+	if !c.Computes { // as a stored response, which says what was used for it before
+		r.fin.Usage = fleet.Usage{}
 	}
 	if c.API == prompt.Responses {
 		r.fin.Usage = c.p.reports.read(r.d.Endpoint.URL, r.fin.Usage)

@@ -486,6 +486,9 @@ func (k *Ticket) Charge(now time.Time, prompt, mostAnswer int64, answers bool) e
 // Prompt is the estimated tokens of the prompt.
 func (k *Ticket) Prompt() int64 { return k.prompt }
 
+// Answer is the estimated tokens of the answer.
+func (k *Ticket) Answer() int64 { return int64(k.estimated) - k.prompt }
+
 // End closes the ticket, once, and replaces the estimate by the tokens used. served means that the request was sent to
 // an engine; otherwise no rate is charged.
 func (k *Ticket) End(now time.Time, served bool, prompt, answer int64) {

@@ -64,6 +64,11 @@ func (c *Incoming) member(name string) []byte {
 	return c.Body.Bytes[at.Start:at.End]
 }
 
+// Detached reports whether a response is to go on in the background.
+func (c *Incoming) Detached() bool {
+	return c.API == prompt.Responses && c.Body != nil && string(c.member("background")) == "true"
+}
+
 // Text is the body of a request that is in memory; nil for another.
 func (c *Incoming) Text() []byte {
 	if c.Body == nil {
