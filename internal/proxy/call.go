@@ -62,8 +62,8 @@ type call struct {
 	asked       time.Time        // when an engine was asked for the whole answer; zero for never
 	final       bool             // its client says that its session ends with it
 	cut         bool             // its body came in part: its client has left
-	// It is a response that goes on in the background: its client asks for it by the id that the announcement has, and may
-	// cancel it, before the engine has computed anything.
+	// it is a response that goes on in the background: its client asks for it by the id that the announcement has, and
+	// may cancel it, before the engine has computed anything
 	detached  bool
 	lingers   bool          // it was answered before a long body was read
 	comments  *comments     // nil for none

@@ -184,8 +184,8 @@ func TestLimitsAreGivenBack(t *testing.T) {
 		{
 			"a response in the background",
 			[]engineHandler{answers(200, responseWith(`"queued"`, "null"))},
-			"/v1/responses", strings.Replace(responseBody, `{`, `{"background":true,"max_output_tokens":9,`, 1), 1, 20 + 9,
-			nil,
+			"/v1/responses", strings.Replace(responseBody, `{`, `{"background":true,"max_output_tokens":9,`, 1),
+			1, 20 + 9, nil,
 		},
 		{"an unknown path", []engineHandler{ok}, "/v1/other", `{"model":"m"}`, 1, 23, nil},
 		{"the client leaves", []engineHandler{func(_ http.ResponseWriter, r *http.Request) {
