@@ -26,6 +26,7 @@ const (
 	promptEval              // Ollama: the whole prompt; absent in old versions when all of it was cached
 	promptEvalCached        // Ollama since 0.33.3
 	evalCount               // Ollama
+	totalTokens             // all that some answers to rerank requests have (Jina's API)
 	numFigures
 )
 
@@ -78,6 +79,8 @@ func memberFigure(key []byte) figure {
 		return inputTokens
 	case "output_tokens":
 		return outputTokens
+	case "total_tokens":
+		return totalTokens
 	case "cached_tokens":
 		return flatCached
 	case "cache_read_input_tokens":
@@ -179,7 +182,7 @@ func (f *figures) usage(api string) (u fleet.Usage, ok bool) {
 		return build(f[promptEval], f[promptEvalCached], f[evalCount])
 	case APICountTokens:
 		return u, false
-	case APIOther:
+	case APIOther, APIEmbeddings:
 		switch {
 		case f[inputTokens] >= 0 && (f[cacheRead] >= 0 || f[cacheCreated] >= 0):
 			return f.anthropic()
@@ -188,6 +191,10 @@ func (f *figures) usage(api string) (u fleet.Usage, ok bool) {
 		case f[promptEval] >= 0 || f[evalCount] >= 0:
 			return build(f[promptEval], f[promptEvalCached], f[evalCount])
 		}
+		if u, ok = f.openAI(); ok {
+			return u, true
+		}
+		return build(f[totalTokens], -1, -1)
 	}
 	return f.openAI()
 }

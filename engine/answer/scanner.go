@@ -252,7 +252,7 @@ func (s *Scanner) hint(end []byte) bool {
 	if opensObject(end, `"usage"`) || opensObject(end, `"timings"`) {
 		return true
 	}
-	return (s.API == APIOther || s.API == "") && (opensObject(end, `"meta_info"`) ||
+	return (s.API == APIOther || s.API == APIEmbeddings || s.API == "") && (opensObject(end, `"meta_info"`) ||
 		bytes.Contains(end, []byte(`eval_count"`)) || bytes.Contains(end, []byte(`"tokens_evaluated"`)) ||
 		bytes.Contains(end, []byte(`"stop_type"`)))
 }

@@ -120,7 +120,8 @@ func (t *tail) top(key, value []byte) (enough bool) {
 			t.take(value)
 		}
 	default:
-		if t.api == APIOther || t.api == APICompletions {
+		switch t.api {
+		case APIOther, APICompletions, APIEmbeddings:
 			t.number(key, value)
 		}
 	}

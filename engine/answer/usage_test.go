@@ -51,6 +51,15 @@ var bodies = []struct {
 	{"ollama, all cached, old", APIOllamaGenerate, `{"done":true,"context":[1,2,3],"eval_count":9}`, noCache(0, 9)},
 	{"count_tokens", APICountTokens, `{"input_tokens":12}`, none},
 	{
+		"rerank", APIOther,
+		`{"id":"r","results":[{"index":0,"relevance_score":0.9}],"usage":{"total_tokens":15}}`, noCache(15, 0),
+	},
+	{"the total alone, chat", APIChat, `{"choices":[],"usage":{"total_tokens":15}}`, none},
+	{
+		"ollama embed", APIEmbeddings,
+		`{"model":"m","embeddings":[[0.1]],"total_duration":5,"prompt_eval_count":8}`, noCache(8, 0),
+	},
+	{
 		"other: anthropic", APIOther, `{"usage":{"input_tokens":8,"cache_read_input_tokens":90,"output_tokens":5}}`,
 		known(98, 90, 5),
 	},
