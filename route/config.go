@@ -119,7 +119,7 @@ func (c Config) WithDefaults() Config {
 func (c Config) health() health.Config {
 	return health.Config{
 		EjectAfter: c.EjectAfter, EjectFor: c.EjectFor, EjectMax: c.EjectMax, EjectShare: c.EjectShare,
-		PanicShare: c.PanicShare, BusyFor: c.BusyFor, BusyMax: c.BusyMax, Ramp: c.Ramp,
+		PanicShare: c.PanicShare, BusyFor: c.BusyFor, BusyMax: c.BusyMax, Silent: c.Silent, Ramp: c.Ramp,
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 func (r *readers) prefer(q *asked, t *conversation.Found, members []pool.Member) []pool.Member {
 	if r.health.Mutes() {
 		members = keep(members, func(m pool.Member) bool {
-			return !r.health.IsMute(q.now, m.Endpoint().Slot(), Line(q.req.Class, m.Model(), q.req.Path))
+			return !r.health.IsMute(q.now, m.Endpoint().Slot(), Service(q.req.Class, m.Model(), q.req.Path))
 		})
 	}
 	members = r.preferLoadedModel(q, members)

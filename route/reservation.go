@@ -67,7 +67,7 @@ func (r *Router) reserve(
 		f.text = req.Content.Text
 	}
 	f.trial = r.health.Admit(ep.Slot())
-	r.health.AdmitLine(now, ep.Slot(), f.line())
+	r.health.AdmitService(now, ep.Slot(), f.service())
 	rates := r.speed.Reader()
 	r.replicas.seq++
 	job := r.backlog.Open(now, f.index, backlog.Work{
@@ -160,10 +160,10 @@ func (r *Router) computed(now, at time.Time, f *reservation) {
 	f.prefilled = true
 	rates := r.speed.Reader()
 	j := r.backlog.Computed(at, f.index, rates)
-	if f.peer.peer == 0 && f.line() != "" {
-		r.health.Heard(f.ep.Slot(), f.line(), now)
+	if f.peer.peer == 0 && f.service() != "" {
+		r.health.Heard(f.ep.Slot(), f.service(), now)
 		if f.class != fleet.Turn {
-			r.health.Took(f.ep.Slot(), f.line(), now.Sub(j.Sent))
+			r.health.Took(f.ep.Slot(), f.service(), now.Sub(j.Sent))
 		}
 	}
 	if f.peer.peer == 0 && f.class != fleet.Auxiliary {

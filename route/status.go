@@ -29,7 +29,7 @@ type EndpointStatus struct {
 	Requests uint64 // requests sent to it since it was declared
 	Failures uint64 // failed requests blamed on it
 	Silent   bool   // ejected for silence: requests waiting there should be retried elsewhere
-	// models and paths (see Line) that it gives no sign of life for, while it is well otherwise: the same holds for
+	// models and paths (see Service) that it gives no sign of life for, while it is well otherwise: the same holds for
 	// their requests
 	Mute []string
 
@@ -135,7 +135,7 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 		Draining: ep.Draining(), Gone: ep.Gone(), Ramp: judged.Ramp(now, ep.Slot()),
 		Load: r.backlog.Reader().Load(ep.Slot()), Report: ep.Report(), Models: ep.Models(), Requests: ep.Requests(),
 		Failures: judged.Failures(ep.Slot()), Silent: judged.IsSilent(now, ep.Slot()),
-		Mute:        judged.MuteLines(now, ep.Slot()),
+		Mute:        judged.MuteFor(now, ep.Slot()),
 		CacheLosses: caches.Losses(ep.Slot()), KV: caches.Figures(ep.Slot()), CacheTokens: caches.Capacity(ep.Slot()),
 		CacheFilled: caches.Filled(ep.Slot()),
 	}

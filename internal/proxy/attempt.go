@@ -50,7 +50,7 @@ func (c *call) startAttempt(d *route.Decision) *attempt {
 		c: c, d: d, span: c.span.Attempt(d), watch: timeouts.NewWatch(
 			c.ctx,
 			d,
-			route.Line(c.Request.Class, d.Model, c.Request.Path),
+			route.Service(c.Request.Class, d.Model, c.Request.Path),
 			!c.streams() && c.Transport == nil && c.Request.Pin == "" && c.Repeatable() && c.retriesLeft(),
 		),
 		fin: route.Finished{Lease: d.Lease, Outcome: fleet.Abandoned},

@@ -14,7 +14,7 @@ type Unreachable struct {
 	looked int64 // instant of the latest look
 	// reason: ErrRefusing, ErrDown, ErrAsleep, or ErrSilent for one that seems to hang although it is healthy
 	endpoints map[string]error
-	mute      map[[2]string]bool // endpoints that are so for one line, by the names of both
+	mute      map[[2]string]bool // endpoints that are so for one service, by the names of both
 	up        map[string]int     // number of endpoints that are up, by pool
 }
 
@@ -34,8 +34,8 @@ func (g *Unreachable) others(pool string, why error) bool {
 }
 
 // why is why an endpoint is not worth waiting for; nil if it is.
-func (g *Unreachable) why(endpoint, line string) error {
-	if why := g.endpoints[endpoint]; why != nil || len(g.mute) == 0 || !g.mute[[2]string{endpoint, line}] {
+func (g *Unreachable) why(endpoint, service string) error {
+	if why := g.endpoints[endpoint]; why != nil || len(g.mute) == 0 || !g.mute[[2]string{endpoint, service}] {
 		return why
 	}
 	return ErrMute
@@ -50,8 +50,8 @@ func (g *Unreachable) Update(now time.Time, from *live.Fleet) {
 	up := map[string]bool{}
 	for _, s := range from.Status() {
 		name := s.Endpoint.Name
-		for _, line := range s.Mute {
-			g.mute[[2]string{name, line}] = true
+		for _, service := range s.Mute {
+			g.mute[[2]string{name, service}] = true
 		}
 		switch s.State {
 		case fleet.StateUp:

@@ -16,7 +16,7 @@ import (
 type Watch struct {
 	Cancelable // the attempt's context, with its cause
 	endpoint   string
-	line       string // see route.Line
+	service    string // see route.Service
 	lease      fleet.Lease
 	deadline   atomic.Int64 // instant at which the attempt is given up; 0 for never
 	moved      atomic.Int64 // instant of the last sign of life, moved on by later waits for the client
@@ -44,11 +44,11 @@ func WatchOf(ctx context.Context) *Watch {
 	return w
 }
 
-// NewWatch makes the context of an attempt by a decision. line is that of route.Line, moves means that the request can
-// move to another endpoint.
-func NewWatch(ctx context.Context, d *route.Decision, line string, moves bool) *Watch {
+// NewWatch makes the context of an attempt by a decision. service is that of route.Service, moves means that the
+// request can move to another endpoint.
+func NewWatch(ctx context.Context, d *route.Decision, service string, moves bool) *Watch {
 	w := &Watch{
-		Cancelable: Cancelable{Context: ctx}, endpoint: d.Endpoint.Name, line: line, lease: d.Lease, pool: d.Pool,
+		Cancelable: Cancelable{Context: ctx}, endpoint: d.Endpoint.Name, service: service, lease: d.Lease, pool: d.Pool,
 		moves: moves,
 	}
 	w.queued.Store(d.Queued)
@@ -144,7 +144,7 @@ const downSilence = 12
 // sent means that the client has seen a part of the answer.
 func (w *Watch) Overdue(now time.Time, gone *Unreachable, refusing time.Duration, sent bool) error {
 	deadline, at := w.deadline.Load(), instant.Of(now)
-	why := gone.why(w.endpoint, w.line)
+	why := gone.why(w.endpoint, w.service)
 	switch {
 	case deadline == 0:
 	case at >= deadline && w.hasData.Load():

@@ -26,7 +26,9 @@ type Config struct {
 	PanicShare float64       // of a pool's endpoints below which failed requests at the others are ignored, 0 to 1
 	BusyFor    time.Duration // how long 429 or 503 without Retry-After keeps traffic away
 	BusyMax    time.Duration // the longest Retry-After that is honoured
-	Ramp       time.Duration // slow start: how long an endpoint that joins or recovers takes to get its full share
+	// time without a byte while answers are overdue, after which an endpoint is ejected; negative for never
+	Silent time.Duration
+	Ramp   time.Duration // slow start: how long an endpoint that joins or recovers takes to get its full share
 }
 
 // Table holds the health of all endpoints.
@@ -34,7 +36,7 @@ type Table struct {
 	cfg       Config
 	endpoints slot.Table[endpoint]
 	spared    uint64
-	mutes     int // lines for which an endpoint is mute
+	mutes     int // services for which an endpoint is mute
 }
 
 // endpoint is the row of one endpoint.
@@ -70,8 +72,8 @@ type endpoint struct {
 	work                      uint64
 	moved, standsSince, asked time.Time
 
-	lines []line    // at most bound.Few
-	begun time.Time // when the latest of the requests was sent whose answers have begun
+	services []service // at most bound.Few
+	begun    time.Time // when the latest of the requests was sent whose answers have begun
 
 	reported fleet.State // last reported state
 	news     []string    // to be reported with the next observation
@@ -92,7 +94,7 @@ func (t *Table) SetConfig(c Config) { t.cfg = c }
 // AddEndpoint adds an endpoint.
 func (t *Table) AddEndpoint(slot int) {
 	e := t.endpoints.Grow(slot)
-	t.forgetLines(e)
+	t.forgetServices(e)
 	*e = endpoint{reported: fleet.StateUnknown}
 }
 
@@ -103,7 +105,7 @@ func (t *Table) RampUp(now time.Time, slot int) { t.endpoints.Get(slot).rampFrom
 // failures and the state that was told go on.
 func (t *Table) Replace(old, slot int) {
 	was := t.endpoints.Get(old)
-	t.forgetLines(t.endpoints.Get(slot))
+	t.forgetServices(t.endpoints.Get(slot))
 	*t.endpoints.Get(slot) = endpoint{failed: was.failed, reported: was.reported, news: was.news}
 	was.news = nil
 }
@@ -121,7 +123,7 @@ func (t *Table) Probe(now time.Time, slot int, healthy bool, detail string) {
 	}
 	if healthy && !first && was == fleet.StateDown {
 		e.rampFrom = now
-		t.forgetLines(e)
+		t.forgetServices(e)
 	}
 }
 
@@ -271,24 +273,6 @@ func (t *Table) Conclude(now time.Time, slot int, v *Verdict, capable func() Cap
 		}
 	case fleet.ClientError, fleet.ClientGone, fleet.Abandoned, fleet.TransferFailed:
 	}
-}
-
-// Silent ejects an endpoint, for at least a time, that sends nothing although answers are overdue: waiting requests,
-// the first for waited.
-func (t *Table) Silent(now time.Time, slot int, waiting int, waited, least time.Duration) {
-	e := t.endpoints.Get(slot)
-	quiet := waited
-	if heard := later(e.idleAt, e.lastByteAt); !heard.IsZero() {
-		quiet = now.Sub(heard).Round(time.Second)
-	}
-	e.cause = fmt.Sprintf(
-		"no data for %v although its health check is good; requests waiting: %d, the first for %v",
-		quiet,
-		waiting,
-		waited,
-	)
-	t.eject(now, e, least)
-	e.silentAt, e.silenced, e.unreachable = now, now, false
 }
 
 // eject ejects an endpoint for at least a time, within EjectMax.

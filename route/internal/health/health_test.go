@@ -50,7 +50,7 @@ func TestFailuresFromBeforeEndNoTrial(t *testing.T) {
 		tab.Conclude(at, k, &Verdict{Outcome: fleet.TimedOut, Sent: sent}, func() Capable { return Capable{All: 2} })
 		return tab.Reader().State(at, k), tab.Reader().Failures(k)
 	}
-	tab.Silent(now, k, 2, time.Minute, 0)
+	tab.ejectSilent(now, k, 2, time.Minute, 0)
 	trial := now.Add(2 * time.Second)
 	if !tab.Admit(k) {
 		t.Fatal("the endpoint is not tried")
@@ -70,7 +70,7 @@ func TestLoads(t *testing.T) {
 	tab.AddEndpoint(k)
 	is := func(at time.Time, want bool, when string) {
 		t.Helper()
-		if got := tab.Reader().LoadsAnyModel(at, k); got != want {
+		if got := tab.endpoints.Get(k).loadsAnyModel(at); got != want {
 			t.Errorf("%s: %t", when, got)
 		}
 	}

@@ -288,7 +288,7 @@ func TestSilence(t *testing.T) {
 		tab := New(Config{EjectAfter: 3, EjectFor: time.Second, EjectMax: time.Minute, EjectShare: 1})
 		tab.AddEndpoint(0)
 		tab.Probe(now, 0, true, "")
-		tab.Silent(now, 0, 2, 10*time.Second, 10*time.Second)
+		tab.ejectSilent(now, 0, 2, 10*time.Second, 10*time.Second)
 		row.then(tab)
 		r := tab.Reader()
 		if r.IsEjected(now, 0) != row.out || r.IsSilent(now, 0) != row.out || r.EjectedByFailures(now, 0) {

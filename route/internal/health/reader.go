@@ -159,10 +159,9 @@ func (r Reader) UnreachedSince(slot int, at time.Time) bool {
 // IsSilent reports whether an endpoint is ejected for silence, so that what waits there waits in vain.
 func (r Reader) IsSilent(now time.Time, slot int) bool { return r.t.endpoints.Get(slot).silent(now) }
 
-// LoadsAnyModel reports whether an endpoint may be silent because it loads a model: it had none in memory, and no byte
+// loadsAnyModel reports whether an endpoint may be silent because it loads a model: it had none in memory, and no byte
 // has come since, or a request waits for one that was not in memory. A load takes mostLoading at most.
-func (r Reader) LoadsAnyModel(now time.Time, slot int) bool {
-	e := r.t.endpoints.Get(slot)
+func (e *endpoint) loadsAnyModel(now time.Time) bool {
 	return e.dozedAt.After(e.lastByteAt) && now.Sub(e.dozedAt) < mostLoading ||
 		slices.ContainsFunc(e.modelLoads, func(l modelLoad) bool { return now.Sub(l.at) < mostLoading })
 }
@@ -175,42 +174,6 @@ func (r Reader) LoadsModel(now time.Time, slot int, model string) bool {
 }
 
 const mostLoading = 5 * time.Minute // of 70B weights from a network file system
-
-// Unanswered reports whether probes get no answer from an endpoint while it has requests.
-func (r Reader) Unanswered(slot int) bool { return r.t.endpoints.Get(slot).unanswered }
-
-// Stands is how long an endpoint has said that it has requests and computes nothing; 0 where it does not say.
-func (r Reader) Stands(slot int) time.Duration {
-	e := r.t.endpoints.Get(slot)
-	if e.standsSince.IsZero() {
-		return 0
-	}
-	return e.asked.Sub(e.standsSince)
-}
-
-// Moved is when the figures that show whether an endpoint computes last changed; zero where it has none.
-func (r Reader) Moved(slot int) time.Time { return r.t.endpoints.Get(slot).moved }
-
-// TellsWork reports whether an endpoint has figures that show whether it computes.
-func (r Reader) TellsWork(slot int) bool { return !r.t.endpoints.Get(slot).standsSince.IsZero() }
-
-// Unheard is how long an endpoint has had requests all the time and sent no byte, since it was last ejected for that.
-// The time until the latest load of a model has ended does not count, also where that was another router's request.
-func (r Reader) Unheard(now time.Time, slot int) time.Duration {
-	e := r.t.endpoints.Get(slot)
-	if e.idleAt.IsZero() {
-		return 0
-	}
-	return now.Sub(slices.MaxFunc([]time.Time{e.idleAt, e.lastByteAt, e.silenced, e.loadedAt}, time.Time.Compare))
-}
-
-// Silenced is when an endpoint was last ejected for silence; zero for never.
-func (r Reader) Silenced(slot int) time.Time { return r.t.endpoints.Get(slot).silenced }
-
-// SinceLastByte is the time since the last byte of an answer.
-func (r Reader) SinceLastByte(now time.Time, slot int) time.Duration {
-	return now.Sub(r.t.endpoints.Get(slot).lastByteAt)
-}
 
 // ProbesDecide reports whether from now on an endpoint's rank depends on its probes alone, for all callers, until a
 // request fails there.

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
-// TestMuteLine: a model is kept away for longer each time, one request tries it then, and a byte ends it.
-func TestMuteLine(t *testing.T) {
+// TestMuteService: a model is kept away for longer each time, one request tries it then, and a byte ends it.
+func TestMuteService(t *testing.T) {
 	h := New(Config{EjectFor: time.Second, EjectMax: 30 * time.Second})
 	now := time.Unix(1_000_000, 0)
 	h.AddEndpoint(0)
@@ -25,15 +25,15 @@ func TestMuteLine(t *testing.T) {
 		h.Mute(now, 0, "m", 0)
 		for _, at := range []time.Duration{0, want*time.Second - 1} {
 			if !r.IsMute(now.Add(at), 0, "m") || r.IsMute(now.Add(at), 0, "n") ||
-				!slices.Equal(r.MuteLines(now.Add(at), 0), []string{"m"}) {
-				t.Errorf("after %v of %d s: %v", at, want, r.MuteLines(now.Add(at), 0))
+				!slices.Equal(r.MuteFor(now.Add(at), 0), []string{"m"}) {
+				t.Errorf("after %v of %d s: %v", at, want, r.MuteFor(now.Add(at), 0))
 			}
 		}
 		now = now.Add(want * time.Second)
 		if r.IsMute(now, 0, "m") {
 			t.Errorf("mute for more than %d s", want)
 		}
-		h.AdmitLine(now, 0, "m")
+		h.AdmitService(now, 0, "m")
 		if !r.IsMute(now, 0, "m") || !r.IsMute(now.Add(trialMost-1), 0, "m") || r.IsMute(now.Add(trialMost), 0, "m") {
 			t.Error("not one request at a time tries it")
 		}
@@ -53,23 +53,23 @@ func TestMuteLine(t *testing.T) {
 	h.Probe(now, 0, true, "")
 	h.Probe(now, 0, false, "gone")
 	h.Probe(now, 0, true, "")
-	if r.Mutes() || r.Several(0) {
+	if r.Mutes() || r.HasServices(0) {
 		t.Error("a restart did not end it")
 	}
 	h.Heard(0, "gone", now)
 	h.Mute(now, 0, "gone", time.Second)
-	if h.Relent(now.Add(31*time.Second - 1)); !r.Mutes() {
-		t.Error("a mute line is forgotten before the longest ejection has passed since it could be tried")
+	if h.UnmuteUntried(now.Add(31*time.Second - 1)); !r.Mutes() {
+		t.Error("a mute service is forgotten before the longest ejection has passed since it could be tried")
 	}
-	if h.Relent(now.Add(31 * time.Second)); r.Mutes() {
-		t.Error("a line that nothing tries stays mute, and decisions look at each endpoint for ever")
+	if h.UnmuteUntried(now.Add(31 * time.Second)); r.Mutes() {
+		t.Error("a service that nothing tries stays mute, and decisions look at each endpoint for ever")
 	}
 	for i := range 3 * bound.Few {
 		model := fmt.Sprint(i)
 		h.Heard(0, model, now.Add(time.Duration(i)))
 		h.Mute(now, 0, model, time.Minute)
 	}
-	if n := len(r.MuteLines(now, 0)); n != bound.Few {
+	if n := len(r.MuteFor(now, 0)); n != bound.Few {
 		t.Errorf("%d models are kept, want %d", n, bound.Few)
 	}
 	h.AddEndpoint(0)
