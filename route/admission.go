@@ -99,11 +99,11 @@ func (q *asked) tooLong() bool {
 
 // hold holds a turn. Its conversation is no longer idle.
 func (r *Router) hold(q *asked, turn *admission.Turn) Hold {
-	if rest := q.who.Entry.Rest; rest != 0 {
+	if rest := q.who.Entry.IdleSince; rest != 0 {
 		if slot, since, ok := r.endIdle(&q.who.Entry); ok {
 			r.arrivals.Return(q.now, slot, since)
 		}
-		r.conversations.Woken(q.now, q.who)
+		r.conversations.EndIdle(q.now, q.who)
 	}
 	if r.cfg.Sessions.HashOnly {
 		turn.Name = ""
@@ -113,17 +113,17 @@ func (r *Router) hold(q *asked, turn *admission.Turn) Hold {
 }
 
 // tellAdmission tells admission of a placed turn, whose conversation becomes a member there unless it is refused.
-func (r *Router) tellAdmission(q *asked, v *pick.View, f *reservation, c *pick.Candidate) {
+func (r *Router) tellAdmission(q *asked, v *pick.View, res *reservation, c *pick.Candidate) {
 	if v.Leg != fleet.LegUnsplit || q.pool.Splits() || q.tooLong() {
 		return
 	}
 	_, parent := r.readers.conversations.Keys(q.scope(fleet.LegUnsplit), q.req, q.who)
 	turn := placedTurn(q.asker, c.Slot, v.PromptTokens+v.OutputTokens)
-	turn.Key, turn.Parent = f.conversation.Key(), parent
+	turn.Key, turn.Parent = res.conversation.Key(), parent
 	if names := r.readers.cache.Names(&q.text, q.req, q.size.Tokens, c.Model); names != nil {
 		turn.Prompt = admission.Prompt{Names: names, Tokens: v.PromptTokens, Bytes: q.req.Content.Bytes}
 	}
-	r.admission.TurnPlaced(q.now, f.index, &turn)
+	r.admission.TurnPlaced(q.now, res.index, &turn)
 }
 
 // placedTurn is what admission is told of a turn whichever router placed it, for the caller to add what it knows of the

@@ -30,7 +30,7 @@ func prompted(pin string, pieces ...uint64) fleet.Request {
 
 // TestAnchor: the engine's count for the last turn is exact; only the new part is estimated.
 func TestAnchor(t *testing.T) {
-	x := newReviewed(t, nil, "a", "b")
+	x := newTestRouter(t, nil, "a", "b")
 	first := prompted("a", 1, 2)
 	first.Session = "s"
 	d := x.route(first)
@@ -50,7 +50,7 @@ func TestAnchor(t *testing.T) {
 // TestDeclaredAgain: an endpoint that left and is declared again counts as another engine, also for conversations with
 // an id.
 func TestDeclaredAgain(t *testing.T) {
-	x := newReviewed(t, nil, "a")
+	x := newTestRouter(t, nil, "a")
 	req := fleet.Request{Model: "m", Session: "s", PromptTokens: 2000}
 	turn := func() route.Decision {
 		t.Helper()

@@ -11,26 +11,26 @@ import (
 
 // bind stores where a conversation's turn goes. The cached tokens are only known after prefill, so the stored number is
 // kept only if the conversation stays.
-func (r *Router) bind(q *asked, v *pick.View, t *conversation.Found, f *reservation, model string) {
-	if t.ID == "" {
+func (r *Router) bind(q *asked, v *pick.View, who *conversation.Found, res *reservation, model string) {
+	if who.ID == "" {
 		return
 	}
-	e := r.placedEntry(q.now, &t.Entry, f, model)
-	f.conversation = r.conversations.Bind(q.now, q.scope(v.Leg), t, e)
+	e := r.placedEntry(q.now, &who.Entry, res, model)
+	res.conversation = r.conversations.Bind(q.now, q.scope(v.Leg), who, e)
 	if r.cfg.Replicas {
-		f.session = t.Leader(q.scope(fleet.LegUnsplit)) // it is told to other routers
+		res.session = who.Leader(q.scope(fleet.LegUnsplit)) // it is told to other routers
 	}
 }
 
 // placedEntry is a conversation's new entry once its turn has been placed; was is the old one.
-func (r *Router) placedEntry(now time.Time, was *session.Entry, f *reservation, model string) session.Entry {
-	ep := f.ep
-	if slot, since, ok := r.endIdle(was); ok && f.retry {
+func (r *Router) placedEntry(now time.Time, was *session.Entry, res *reservation, model string) session.Entry {
+	ep := res.ep
+	if slot, since, ok := r.endIdle(was); ok && res.retry {
 		r.arrivals.Restart(now, slot, since)
 	} else if ok {
 		r.arrivals.Return(now, slot, since)
 	}
-	f.countsActive = true
+	res.countsActive = true
 	r.arrivals.Activate(ep.Slot())
 	epoch := r.cache.Reader().Epoch(ep.Slot())
 	e := session.Entry{
@@ -43,7 +43,7 @@ func (r *Router) placedEntry(now time.Time, was *session.Entry, f *reservation, 
 		Marks:    was.Marks,
 		Last:     now,
 	}
-	if !f.retry || e.Turns == 0 {
+	if !res.retry || e.Turns == 0 {
 		e.Turns++
 	}
 	if was.Endpoint == ep.Name() && was.Epoch == epoch && was.Model == model {
@@ -55,10 +55,10 @@ func (r *Router) placedEntry(now time.Time, was *session.Entry, f *reservation, 
 // endIdle takes a conversation out of the idle ones: those of the endpoint with the slot, since a tick. ok is false if
 // it was not idle, or its endpoint is gone. The caller tells arrivals whether it has come back.
 func (r *Router) endIdle(e *session.Entry) (slot int, since uint32, ok bool) {
-	if e.Rest == 0 {
+	if e.IdleSince == 0 {
 		return 0, 0, false
 	}
-	since, e.Rest = e.Rest, 0
+	since, e.IdleSince = e.IdleSince, 0
 	ep := r.endpoints.Named(e.Endpoint)
 	if !ep.Exists() {
 		return 0, 0, false
@@ -68,24 +68,24 @@ func (r *Router) endIdle(e *session.Entry) (slot int, since uint32, ok bool) {
 
 // forgetIdle removes a conversation that is remembered no more from the idle ones: if it comes back, it is a new one.
 func (r *Router) forgetIdle(e session.Entry) {
-	if ep := r.endpoints.Named(e.Endpoint); e.Rest > 0 && ep.Exists() {
-		r.arrivals.Forget(ep.Slot(), e.Rest)
+	if ep := r.endpoints.Named(e.Endpoint); e.IdleSince > 0 && ep.Exists() {
+		r.arrivals.Forget(ep.Slot(), e.IdleSince)
 	}
 }
 
 // respond stores which endpoint holds a response, and its conversation.
-func (r *Router) respond(now time.Time, id string, f *reservation) {
-	r.conversations.Respond(now, f.tenant, id, f.ep.Name(), f.leader())
+func (r *Router) respond(now time.Time, id string, res *reservation) {
+	r.conversations.Respond(now, res.tenant, id, res.ep.Name(), res.leader())
 }
 
 // storeComputed updates a conversation's cached tokens when its prompt has been computed, if the conversation is still
 // at the endpoint.
-func (r *Router) storeComputed(now time.Time, f *reservation) {
-	if !f.ep.Current() { // its conversation is cold at the new address
+func (r *Router) storeComputed(now time.Time, res *reservation) {
+	if !res.ep.Current() { // its conversation is cold at the new address
 		return
 	}
-	r.conversations.Revise(now, &f.conversation, f.ep.Name(), func(e session.Entry) session.Entry {
-		r.storeTokens(f, &e, f.decision.PromptTokens, f.decision.PromptTokens)
+	r.conversations.Revise(now, &res.conversation, res.ep.Name(), func(e session.Entry) session.Entry {
+		r.storeTokens(res, &e, res.decision.PromptTokens, res.decision.PromptTokens)
 		return e
 	})
 }
@@ -93,30 +93,30 @@ func (r *Router) storeComputed(now time.Time, f *reservation) {
 // storeEnded stores a conversation whose turn has ended, and makes it idle. A client that left or was rejected may
 // return. A failed turn changes nothing: it is retried elsewhere, or another turn of the conversation was answered
 // meanwhile.
-func (r *Router) storeEnded(now time.Time, f *reservation, ev *Finished) {
-	if f.countsActive {
-		r.arrivals.Deactivate(f.ep.Slot())
+func (r *Router) storeEnded(now time.Time, res *reservation, ev *Finished) {
+	if res.countsActive {
+		r.arrivals.Deactivate(res.ep.Slot())
 	}
-	if o := ev.Outcome; o != fleet.OK && o != fleet.ClientGone && o != fleet.ClientError || !f.ep.Current() {
+	if o := ev.Outcome; o != fleet.OK && o != fleet.ClientGone && o != fleet.ClientError || !res.ep.Current() {
 		return
 	}
-	r.conversations.Revise(now, &f.conversation, f.ep.Name(), func(e session.Entry) session.Entry {
+	r.conversations.Revise(now, &res.conversation, res.ep.Name(), func(e session.Entry) session.Entry {
 		if n := ev.Usage.PromptTokens; ev.Outcome == fleet.OK && n > 0 {
-			r.storeTokens(f, &e, n+ev.Usage.OutputTokens, n)
+			r.storeTokens(res, &e, n+ev.Usage.OutputTokens, n)
 		}
-		if f.countsActive {
+		if res.countsActive {
 			if slot, since, ok := r.endIdle(&e); ok { // another turn of it has ended before
 				r.arrivals.Restart(now, slot, since)
 			}
-			e.Rest = r.arrivals.Rest(now, f.ep.Slot())
+			e.IdleSince = r.arrivals.BeginIdle(now, res.ep.Slot())
 		}
 		return e
 	})
 }
 
 // storeTokens stores a conversation's cached tokens and the tokens of its last prompt.
-func (r *Router) storeTokens(f *reservation, e *session.Entry, tokens, prompt int) {
-	w := r.cache.Reader().Warmth(f.index)
+func (r *Router) storeTokens(res *reservation, e *session.Entry, tokens, prompt int) {
+	w := r.cache.Reader().Warmth(res.index)
 	e.Epoch, e.Flow, e.Tokens = w.Epoch, w.Flow, tokens
 	if prompt > 0 && w.Bytes > 0 {
 		e.Prompt, e.Bytes, e.Marks = prompt, w.Bytes, w.Marks

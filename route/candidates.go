@@ -150,7 +150,7 @@ func (r *readers) settleModel(q *asked, seen *noticed, s *search) string {
 // then complete. It leaves the rare cases to a look at all members: unlike members, paths that some endpoints lack,
 // kinds that may not take the request, and pools without a fit endpoint or in panic.
 func (r *readers) shortlisted(q *asked, s *search, prompt *cache.Prompt, a *selection) bool {
-	t := s.who
+	who := s.who
 	p := q.pool
 	if r.shortlists < 0 || p.Len() <= r.shortlists || p.Splits() || !p.Uniform() ||
 		r.endpoints.Absences(q.req.Path).Any(q.now) ||
@@ -170,7 +170,7 @@ func (r *readers) shortlisted(q *asked, s *search, prompt *cache.Prompt, a *sele
 	list := &q.list
 	slots := p.Slots()
 	r.shortlist.Begin(list, slots, shortlist.Request{
-		Tokens: q.size.Tokens, Cached: look, Hash: placeHash(q.req, t.ID), Seed: q.req.Seed, Not: q.not,
+		Tokens: q.size.Tokens, Cached: look, Hash: placeHash(q.req, who.ID), Seed: q.req.Seed, Not: q.not,
 	})
 	census := health.Census{All: p.Len() - len(list.Unverified)}
 	for _, i := range list.Unverified {
@@ -187,7 +187,7 @@ func (r *readers) shortlisted(q *asked, s *search, prompt *cache.Prompt, a *sele
 		return false
 	}
 	q.named = q.named[:0]
-	for _, name := range [...]string{t.Entry.Endpoint, t.Hint, t.Parent} {
+	for _, name := range [...]string{who.Entry.Endpoint, who.Hint, who.Parent} {
 		if ep := r.endpoints.Named(name); ep.Exists() && r.usable(q.now, ep, q.req.Caller) == health.Fit &&
 			!slices.Contains(q.not, int32(ep.Slot())) {
 			if i := slots.Index(int32(ep.Slot())); i >= 0 {

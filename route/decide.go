@@ -122,14 +122,14 @@ func (r *Router) commit(
 	said *learnt.Announcement,
 	made *Decision,
 ) {
-	v, t, choice := p.view, p.who, p.choice.Choice
+	v, who, choice := p.view, p.who, p.choice.Choice
 	policy := r.pools.Policy(q.pool, v.Leg)
 	policy.Placed(&p.choice, q.req)
 	c := p.row()
 	ep := r.endpoints.At(c.Slot)
 	made.Endpoint, made.Kind, made.Peer = ep.Spec(), c.Kind, ep.Peer()
 	made.Model, made.Adapter, made.Pool, made.Policy = c.Model, c.Adapter, q.pool.Name(), policy.Needs.Name
-	made.Session, made.FirstTurn, made.NewID = clientsID(t.ID), v.FirstTurn, v.NewID
+	made.Session, made.FirstTurn, made.NewID = clientsID(who.ID), v.FirstTurn, v.NewID
 	if since := r.readers.admission.Since(q.req.Hold); !since.IsZero() {
 		made.Held = q.now.Sub(since)
 	}
@@ -159,22 +159,22 @@ func (r *Router) commit(
 	if q.pool.Shortlists() && v.Leg != fleet.LegDecode { // its rows are those of whole requests
 		r.shortlist.See(v)
 	}
-	f := r.reserve(q, p, ep, readyMs, made)
-	if f.released = policy.Hooks.Released; policy.Hooks.Reserved != nil {
-		policy.Hooks.Reserved(f.decision.Lease, c, v, q.req)
+	res := r.reserve(q, p, ep, readyMs, made)
+	if res.released = policy.Hooks.Released; policy.Hooks.Reserved != nil {
+		policy.Hooks.Reserved(res.decision.Lease, c, v, q.req)
 	}
 	if r.cfg.Explain {
-		r.explain(q, p, f, &scope)
+		r.explain(q, p, res, &scope)
 	}
 	if q.req.Class == fleet.Turn {
-		r.bind(q, v, t, f, c.Model)
-		r.tellAdmission(q, v, f, c)
+		r.bind(q, v, who, res, c.Model)
+		r.tellAdmission(q, v, res, c)
 		if counts(v, choice.Reason) {
 			r.pools.Turn(q.pool, v.Leg, v.FirstTurn, v.PromptTokens-c.CachedTokens)
 		}
 	}
 	if r.cfg.Replicas {
-		r.tellPlaced(q, p, f, said)
+		r.tellPlaced(q, p, res, said)
 	}
 	r.decisions++
 }

@@ -223,21 +223,21 @@ func (r *Router) describeShort(now time.Time, ep registry.Endpoint) {
 }
 
 // verdict is what an attempt's end means for its endpoint's health.
-func (f *reservation) verdict(sent time.Time, ev *Finished) health.Verdict {
+func (res *reservation) verdict(sent time.Time, ev *Finished) health.Verdict {
 	return health.Verdict{
 		// counting tokens works on an engine that has stopped computing
-		Outcome: ev.Outcome, Excused: ev.Excused, Computes: f.class != fleet.Auxiliary,
-		Trial: f.trial, Sent: sent, RetryAfter: ev.RetryAfter, Limited: ev.Limited, Caller: f.caller,
+		Outcome: ev.Outcome, Excused: ev.Excused, Computes: res.class != fleet.Auxiliary,
+		Trial: res.trial, Sent: sent, RetryAfter: ev.RetryAfter, Limited: ev.Limited, Caller: res.caller,
 	}
 }
 
 // capable counts the endpoints of a reservation's pool that can do the same work. Its own pool has old members if it
 // was dropped meanwhile.
-func (r *Router) capable(now time.Time, f *reservation) health.Capable {
-	p, of := health.Capable{All: 1}, r.readers.pools.Named(f.pool.Name())
+func (r *Router) capable(now time.Time, res *reservation) health.Capable {
+	p, of := health.Capable{All: 1}, r.readers.pools.Named(res.pool.Name())
 	for i := range of.Len() {
 		e := of.Member(i).Endpoint()
-		if e == f.ep || !e.Role().Takes(f.leg) || r.readers.usable(now, e, 0) == health.Unfit {
+		if e == res.ep || !e.Role().Takes(res.leg) || r.readers.usable(now, e, 0) == health.Unfit {
 			continue
 		}
 		p.All++

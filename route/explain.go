@@ -62,12 +62,12 @@ func fillTerms(req *fleet.Request, v *pick.View, index int, s *cost.Scope) float
 
 // explain records the candidates of a decision, in the reservation's own memory, which is reused. scope is the one in
 // which the terms of the chosen one were reckoned.
-func (r *Router) explain(q *asked, p *placement, f *reservation, scope *cost.Scope) {
-	req, v, t, chosen := q.req, p.view, p.who, p.choice.Index
-	f.explanation.miss = r.expectMiss(q, p, f)
-	f.explanation.home = ""
-	if t.Known {
-		f.explanation.home = t.Entry.Endpoint
+func (r *Router) explain(q *asked, p *placement, res *reservation, scope *cost.Scope) {
+	req, v, who, chosen := q.req, p.view, p.who, p.choice.Index
+	res.explanation.miss = r.expectMiss(q, p, res)
+	res.explanation.home = ""
+	if who.Known {
+		res.explanation.home = who.Entry.Endpoint
 	}
 	var best [mostKept - 1]int
 	n := 0
@@ -88,11 +88,11 @@ func (r *Router) explain(q *asked, p *placement, f *reservation, scope *cost.Sco
 		copy(best[at+1:n], best[at:n-1])
 		best[at] = i
 	}
-	kept := append(f.explanation.candidates[:0], v.Candidates[chosen])
+	kept := append(res.explanation.candidates[:0], v.Candidates[chosen])
 	for _, i := range best[:n] {
 		kept = append(kept, v.Candidates[i])
 	}
-	parts, reckons := f.explanation.parts[:0], ""
+	parts, reckons := res.explanation.parts[:0], ""
 	for i := range kept {
 		if kept[i].Terms == (pick.Terms{}) {
 			parts = append(parts, Costs{})
@@ -104,11 +104,11 @@ func (r *Router) explain(q *asked, p *placement, f *reservation, scope *cost.Sco
 		}
 		parts = append(parts, x)
 	}
-	f.explanation.candidates, f.explanation.parts, f.explanation.scope = kept, parts, reckons
+	res.explanation.candidates, res.explanation.parts, res.explanation.scope = kept, parts, reckons
 }
 
 // expectMiss says what the request that was just reserved is expected to miss.
-func (r *Router) expectMiss(q *asked, p *placement, f *reservation) miss.Expected {
+func (r *Router) expectMiss(q *asked, p *placement, res *reservation) miss.Expected {
 	v, last := p.view, &p.who.Entry
 	of := miss.Placed{Request: q.req, Size: q.size, View: v, Chosen: p.row()}
 	if p.who.Known && last.Prompt > 0 {
@@ -118,21 +118,21 @@ func (r *Router) expectMiss(q *asked, p *placement, f *reservation) miss.Expecte
 		}
 		names := r.cache.Reader().Names(&q.text, q.req, q.size.Tokens, of.Chosen.Model)
 		of.Last, of.Differs = last, cache.DifferenceOf(names, last.Bytes, last.Marks, cached)
-		of.Work = int(float64(r.cache.Reader().Work(f.index, last.Flow)) * q.pool.TokensPerByte())
+		of.Work = int(float64(r.cache.Reader().Work(res.index, last.Flow)) * q.pool.TokensPerByte())
 	}
 	return r.misses.Expect(&of)
 }
 
 // explainEnd moves a reservation's explanation into its Ended. The reservation gets the memory of the previous one.
-func (r *Router) explainEnd(e *Ended, f *reservation, stream bool) {
-	free, parts, x := e.Candidates[:0], e.Costs[:0], &f.explanation
+func (r *Router) explainEnd(e *Ended, res *reservation, stream bool) {
+	free, parts, x := e.Candidates[:0], e.Costs[:0], &res.explanation
 	e.Miss = fleet.Miss{}
 	if r.cfg.Explain {
-		epoch := r.cache.Reader().Epoch(f.ep.Slot())
-		e.Miss = x.miss.Corrected(&e.Usage, f.decision.CachedTokens, epoch)
+		epoch := r.cache.Reader().Epoch(res.ep.Slot())
+		e.Miss = x.miss.Corrected(&e.Usage, res.decision.CachedTokens, epoch)
 	}
 	e.Stream, e.Home, e.Candidates, e.Costs, e.Scope = stream, x.home, x.candidates, x.parts, x.scope
-	f.explanation = explanation{candidates: free, parts: parts}
+	res.explanation = explanation{candidates: free, parts: parts}
 }
 
 // TTFT is the time from the decision to the first data of the answer. ok is false without data, and for non-streamed

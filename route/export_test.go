@@ -8,7 +8,7 @@ import (
 // Idle reports what remains on the accounts without open leases.
 func (r *Router) Idle() error {
 	if queued := r.backlog.Reader().Queued(); r.open != 0 || queued != 0 || len(r.free) != len(r.reservations) {
-		return fmt.Errorf("%d leases are open, %d queued, %d of %d flights free",
+		return fmt.Errorf("%d leases are open, %d queued, %d of %d reservations are free",
 			r.open, queued, len(r.free), len(r.reservations))
 	}
 	if err := r.endpoints.Audit(); err != nil {

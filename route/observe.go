@@ -49,8 +49,8 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 			break
 		}
 		var ep registry.Endpoint
-		if f := r.reservation(ev.Lease); f != nil {
-			ep = f.ep
+		if res := r.reservation(ev.Lease); res != nil {
+			ep = res.ep
 		}
 		if e.Ended = r.finish(now, &ev); ep.Exists() && ep.Current() {
 			e.Changes = r.changes(now, ep, e.Changes)
@@ -109,10 +109,10 @@ func (r *Router) drain(now time.Time, ev *Drain, to []Change) []Change {
 
 // responseStarted makes known which endpoint has a response.
 func (r *Router) responseStarted(now time.Time, ev *ResponseStarted) {
-	if f := r.reservation(ev.Lease); f != nil {
-		r.respond(now, ev.Response, f)
+	if res := r.reservation(ev.Lease); res != nil {
+		r.respond(now, ev.Response, res)
 		r.tellNews(News{
-			Kind: NewsResponse, Lease: ev.Lease, Response: conversation.ResponseKey(f.tenant, ev.Response),
+			Kind: NewsResponse, Lease: ev.Lease, Response: conversation.ResponseKey(res.tenant, ev.Response),
 		})
 	}
 }

@@ -23,7 +23,7 @@ func inOrder(wait time.Duration) []fleet.Alias {
 func TestOverflow(t *testing.T) {
 	const prompt = 10_000
 	big, small := fleet.Model{ID: "big", ContextTokens: 32_000}, fleet.Model{ID: "small", ContextTokens: 128_000}
-	fails := func(x *reviewed, o fleet.Outcome, names ...string) {
+	fails := func(x *testRouter, o fleet.Outcome, names ...string) {
 		for _, name := range names {
 			for range 3 {
 				d, err := x.r.Decide(x.now, &fleet.Request{
@@ -35,18 +35,18 @@ func TestOverflow(t *testing.T) {
 			}
 		}
 	}
-	unreached := func(x *reviewed, name string) {
+	unreached := func(x *testRouter, name string) {
 		d := x.route(fleet.Request{Model: "fast", Pin: name, Class: fleet.Turn, PromptBytes: 100})
 		x.end(d, fleet.ConnectFailed)
 	}
-	down := func(x *reviewed, names ...string) {
+	down := func(x *testRouter, names ...string) {
 		for _, name := range names {
 			x.r.Observe(x.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: false}})
 		}
 	}
 	for _, tt := range []struct {
 		name   string
-		happen func(t *testing.T, x *reviewed)
+		happen func(t *testing.T, x *testRouter)
 		change func(*fleet.Request)
 		model  string        // that a new conversation gets
 		why    route.Passing // of big
@@ -54,43 +54,43 @@ func TestOverflow(t *testing.T) {
 	}{
 		{name: "nothing", model: "big", keeps: "big"},
 		{
-			name: "one of its endpoints is down", happen: func(_ *testing.T, x *reviewed) { down(x, "a") },
+			name: "one of its endpoints is down", happen: func(_ *testing.T, x *testRouter) { down(x, "a") },
 			model: "big", keeps: "big",
 		},
 		{
-			name: "down", happen: func(_ *testing.T, x *reviewed) { down(x, "a", "b") }, model: "small",
+			name: "down", happen: func(_ *testing.T, x *testRouter) { down(x, "a", "b") }, model: "small",
 			why: route.PassedDown, keeps: "small",
 		},
 		{
-			name: "draining", happen: func(_ *testing.T, x *reviewed) {
+			name: "draining", happen: func(_ *testing.T, x *testRouter) {
 				for _, name := range []string{"a", "b"} {
 					x.r.Observe(x.now, route.Drain{Endpoint: name})
 				}
 			}, model: "small", why: route.PassedDown, keeps: "small",
 		},
 		{
-			name: "its circuit is open", happen: func(_ *testing.T, x *reviewed) {
+			name: "its circuit is open", happen: func(_ *testing.T, x *testRouter) {
 				fails(x, fleet.EngineError, "a", "b")
 			}, model: "small", why: route.PassedEjected, keeps: "small",
 		},
 		{
-			name: "refuses", happen: func(_ *testing.T, x *reviewed) { fails(x, fleet.Busy, "a", "b") },
+			name: "refuses", happen: func(_ *testing.T, x *testRouter) { fails(x, fleet.Busy, "a", "b") },
 			model: "small", why: route.PassedRefuses, keeps: "big",
 		},
 		{
-			name: "one refuses", happen: func(_ *testing.T, x *reviewed) { fails(x, fleet.Busy, "a") },
+			name: "one refuses", happen: func(_ *testing.T, x *testRouter) { fails(x, fleet.Busy, "a") },
 			model: "big", keeps: "big",
 		},
 		{
-			name: "full", happen: func(t *testing.T, x *reviewed) { x.fill(t, 30, "a", "b") },
+			name: "full", happen: func(t *testing.T, x *testRouter) { x.fill(t, 30, "a", "b") },
 			model: "small", why: route.PassedFull, keeps: "big",
 		},
 		{
-			name: "one is full", happen: func(t *testing.T, x *reviewed) { x.fill(t, 30, "a") },
+			name: "one is full", happen: func(t *testing.T, x *testRouter) { x.fill(t, 30, "a") },
 			model: "big", keeps: "big",
 		},
 		{
-			name: "both are full", happen: func(t *testing.T, x *reviewed) { x.fill(t, 30, "a", "b", "c", "d") },
+			name: "both are full", happen: func(t *testing.T, x *testRouter) { x.fill(t, 30, "a", "b", "c", "d") },
 			model: "small", why: route.PassedFull, keeps: "big",
 		},
 		{
@@ -99,16 +99,16 @@ func TestOverflow(t *testing.T) {
 			}, model: "small", why: route.PassedShort, keeps: "small",
 		},
 		{
-			name: "all are down but for a few", happen: func(_ *testing.T, x *reviewed) { down(x, "c", "d") },
+			name: "all are down but for a few", happen: func(_ *testing.T, x *testRouter) { down(x, "c", "d") },
 			model: "big", keeps: "big",
 		},
 		{
 			name:   "big is full and small is down",
-			happen: func(t *testing.T, x *reviewed) { x.fill(t, 30, "a", "b"); down(x, "c", "d") },
+			happen: func(t *testing.T, x *testRouter) { x.fill(t, 30, "a", "b"); down(x, "c", "d") },
 			model:  "big", keeps: "big",
 		},
 		{
-			name: "both refuse", happen: func(_ *testing.T, x *reviewed) { fails(x, fleet.Busy, "a", "b", "c", "d") },
+			name: "both refuse", happen: func(_ *testing.T, x *testRouter) { fails(x, fleet.Busy, "a", "b", "c", "d") },
 			model: "big", keeps: "big",
 		},
 		{
@@ -116,7 +116,7 @@ func TestOverflow(t *testing.T) {
 			model: "small", why: route.PassedTried, keeps: "small",
 		},
 		{
-			name: "it was tried, and refused", happen: func(_ *testing.T, x *reviewed) {
+			name: "it was tried, and refused", happen: func(_ *testing.T, x *testRouter) {
 				fails(x, fleet.Busy, "a", "b")
 			}, change: func(q *fleet.Request) {
 				q.Tried = []string{"a", "b"}
@@ -132,13 +132,13 @@ func TestOverflow(t *testing.T) {
 			model: "small", why: route.PassedRefuses, keeps: "",
 		},
 		{
-			name: "it failed where others were refused", happen: func(_ *testing.T, x *reviewed) {
+			name: "it failed where others were refused", happen: func(_ *testing.T, x *testRouter) {
 				fails(x, fleet.Busy, "a", "b")
 			}, change: func(q *fleet.Request) { q.Tried = []string{"a", "b"} },
 			model: "small", why: route.PassedTried, keeps: "small",
 		},
 		{
-			name: "it failed as a trial", happen: func(_ *testing.T, x *reviewed) {
+			name: "it failed as a trial", happen: func(_ *testing.T, x *testRouter) {
 				for _, name := range []string{"a", "b"} {
 					unreached(x, name)
 					x.up(name, nil, big)
@@ -148,7 +148,7 @@ func TestOverflow(t *testing.T) {
 			model: "small", why: route.PassedTried, keeps: "small",
 		},
 		{
-			name: "it failed where probes got no answer", happen: func(_ *testing.T, x *reviewed) {
+			name: "it failed where probes got no answer", happen: func(_ *testing.T, x *testRouter) {
 				for _, name := range []string{"a", "b"} {
 					x.r.Observe(x.now, route.Probed{Endpoint: name, Report: fleet.Report{
 						Healthy: true, Unanswered: true, Models: []fleet.Model{big},
@@ -160,7 +160,7 @@ func TestOverflow(t *testing.T) {
 	} {
 		for _, class := range []fleet.Class{fleet.Turn, fleet.Embed, fleet.Auxiliary} {
 			t.Run(fmt.Sprint(tt.name, ", ", class), func(t *testing.T) {
-				x := newReviewed(t, inOrder(10*time.Second))
+				x := newTestRouter(t, inOrder(10*time.Second))
 				x.declare([]string{"a", "b", "c", "d"}, "")
 				x.up("a", nil, big)
 				x.up("b", nil, big)
@@ -230,7 +230,7 @@ func TestOverflow(t *testing.T) {
 }
 
 // fill has endpoints have prompts for so many seconds, after they have shown how fast they are.
-func (x *reviewed) fill(t *testing.T, seconds int, names ...string) {
+func (x *testRouter) fill(t *testing.T, seconds int, names ...string) {
 	t.Helper()
 	const perSecond = 1000
 	for _, name := range names {
@@ -256,7 +256,7 @@ func (x *reviewed) fill(t *testing.T, seconds int, names ...string) {
 
 // TestOverflowOnOneEngine: of two models on one engine the first is used until the engine cannot take it.
 func TestOverflowOnOneEngine(t *testing.T) {
-	x := newReviewed(t, inOrder(0))
+	x := newTestRouter(t, inOrder(0))
 	x.declare([]string{"a", "b"}, "")
 	for _, name := range []string{"a", "b"} {
 		x.up(name, nil, fleet.Model{ID: "small"}, fleet.Model{ID: "big"})
@@ -280,7 +280,7 @@ func TestOverflowOnOneEngine(t *testing.T) {
 // TestOverflowOfFirstRefusal: a conversation that begins at a model that refuses it at once goes to the next one: it
 // has no cache to lose.
 func TestOverflowOfFirstRefusal(t *testing.T) {
-	x := newReviewed(t, inOrder(time.Second))
+	x := newTestRouter(t, inOrder(time.Second))
 	x.declare([]string{"a", "c"}, "")
 	x.up("a", nil, fleet.Model{ID: "big"})
 	x.up("c", nil, fleet.Model{ID: "small"})
@@ -299,7 +299,7 @@ func TestOverflowOfFirstRefusal(t *testing.T) {
 // TestSharesKeepWhatRefuses: a conversation of an alias with shares keeps its model while its engines ask for less
 // traffic.
 func TestSharesKeepWhatRefuses(t *testing.T) {
-	x := newReviewed(t, canary(0, 100), "a", "b")
+	x := newTestRouter(t, canary(0, 100), "a", "b")
 	x.up("b", nil, fleet.Model{ID: "new"})
 	q := fleet.Request{Model: "fast", Session: "s", Class: fleet.Turn, PromptBytes: 100}
 	for range 2 {

@@ -9,7 +9,7 @@ import (
 )
 
 // prefer keeps the members at which the request does best, whatever the policy.
-func (r *readers) prefer(q *asked, t *conversation.Found, members []pool.Member) []pool.Member {
+func (r *readers) prefer(q *asked, who *conversation.Found, members []pool.Member) []pool.Member {
 	if r.health.Mutes() {
 		members = keep(members, func(m pool.Member) bool {
 			return !r.health.IsMute(q.now, m.Endpoint().Slot(), Service(q.req.Class, m.Model(), q.req.Path))
@@ -19,8 +19,8 @@ func (r *readers) prefer(q *asked, t *conversation.Found, members []pool.Member)
 	if q.pool.Uniform() {
 		return members
 	}
-	if t.Known && t.Entry.Model != "" {
-		members = keep(members, func(m pool.Member) bool { return m.Model() == t.Entry.Model })
+	if who.Known && who.Entry.Model != "" {
+		members = keep(members, func(m pool.Member) bool { return m.Model() == who.Entry.Model })
 	}
 	return r.preferLoadedAdapter(q, members)
 }

@@ -33,16 +33,16 @@ func (leastWork) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: best, Reason: "least"}
 }
 
-// reviewed is a router with endpoints that are up and serve "m", on a clock set by the tests.
-type reviewed struct {
+// testRouter is a router with endpoints that are up and serve "m", on a clock set by the tests.
+type testRouter struct {
 	t   *testing.T
 	r   *route.Router
 	now time.Time
 }
 
-func newReviewed(t *testing.T, aliases []fleet.Alias, names ...string) *reviewed {
+func newTestRouter(t *testing.T, aliases []fleet.Alias, names ...string) *testRouter {
 	t.Helper()
-	x := &reviewed{t: t, now: time.Unix(1000, 0), r: route.New(route.Config{
+	x := &testRouter{t: t, now: time.Unix(1000, 0), r: route.New(route.Config{
 		Policy: func() pick.Policy { return leastWork{} }, Aliases: aliases,
 	})}
 	x.declare(names, "")
@@ -52,7 +52,7 @@ func newReviewed(t *testing.T, aliases []fleet.Alias, names ...string) *reviewed
 	return x
 }
 
-func (x *reviewed) declare(names []string, suffix string) {
+func (x *testRouter) declare(names []string, suffix string) {
 	d := route.Declared{Source: "s"}
 	for _, n := range names {
 		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: n, URL: "http://" + n + suffix, Weight: 1})
@@ -60,13 +60,13 @@ func (x *reviewed) declare(names []string, suffix string) {
 	x.r.Observe(x.now, d)
 }
 
-func (x *reviewed) up(name string, resident []string, models ...fleet.Model) {
+func (x *testRouter) up(name string, resident []string, models ...fleet.Model) {
 	x.r.Observe(x.now, route.Probed{Endpoint: name, Report: fleet.Report{
 		Healthy: true, Models: models, Load: &fleet.LoadReport{Adapters: resident},
 	}})
 }
 
-func (x *reviewed) route(req fleet.Request) route.Decision {
+func (x *testRouter) route(req fleet.Request) route.Decision {
 	x.t.Helper()
 	d, err := x.r.Decide(x.now, &req)
 	if err != nil {
@@ -75,12 +75,12 @@ func (x *reviewed) route(req fleet.Request) route.Decision {
 	return d.Decision
 }
 
-func (x *reviewed) end(d route.Decision, o fleet.Outcome) {
+func (x *testRouter) end(d route.Decision, o fleet.Outcome) {
 	x.r.Observe(x.now, route.Finished{Lease: d.Lease, Outcome: o})
 }
 
 // spread places n requests without ending them and counts them by endpoint.
-func (x *reviewed) spread(n int, req fleet.Request) map[string]int {
+func (x *testRouter) spread(n int, req fleet.Request) map[string]int {
 	x.t.Helper()
 	got := map[string]int{}
 	for range n {
@@ -99,7 +99,7 @@ func TestReportOfBeforeItsEnd(t *testing.T) {
 		"asked before": {-time.Millisecond, false}, "asked after": {time.Millisecond, true},
 		"asked at the same time": {0, true},
 	} {
-		x := newReviewed(t, nil, "a", "b")
+		x := newTestRouter(t, nil, "a", "b")
 		x.now = x.now.Add(time.Minute)
 		d := x.route(fleet.Request{Model: "m", Pin: "a"})
 		failed := x.now
@@ -127,7 +127,7 @@ func TestReportOfBeforeItsEnd(t *testing.T) {
 // TestTrialEndsAtTheFirstByte: a trial that streams for minutes kept the recovered endpoint without traffic until its
 // end.
 func TestTrialEndsAtTheFirstByte(t *testing.T) {
-	x := newReviewed(t, nil, "a", "b")
+	x := newTestRouter(t, nil, "a", "b")
 	for range 3 {
 		x.end(x.route(fleet.Request{Model: "m", Pin: "a"}), fleet.EngineError)
 	}
@@ -143,7 +143,7 @@ func TestTrialEndsAtTheFirstByte(t *testing.T) {
 // TestAsidesDoNotAbsolve: an engine with a dead scheduler still answers requests that do not need it.
 func TestAsidesDoNotAbsolve(t *testing.T) {
 	for _, o := range []fleet.Outcome{fleet.OK, fleet.ClientError} {
-		x := newReviewed(t, nil, "a", "b")
+		x := newTestRouter(t, nil, "a", "b")
 		for range 10 {
 			x.end(x.route(fleet.Request{Model: "m", Pin: "a"}), fleet.TimedOut)
 			x.end(x.route(fleet.Request{Class: fleet.Auxiliary, Pin: "a"}), o)
@@ -157,7 +157,7 @@ func TestAsidesDoNotAbsolve(t *testing.T) {
 // TestAdapterSpills: with two endpoints, the one with the adapter loaded could never be overloaded, since its work is
 // never more than twice the mean.
 func TestAdapterSpills(t *testing.T) {
-	x := newReviewed(t, nil, "a", "b")
+	x := newTestRouter(t, nil, "a", "b")
 	models := []fleet.Model{{ID: "m"}, {ID: "l", Parent: "m"}}
 	x.up("a", []string{"l"}, models...)
 	x.up("b", []string{}, models...)
@@ -168,7 +168,7 @@ func TestAdapterSpills(t *testing.T) {
 
 // TestAliasOverBaseAndAdapter: a base model needs no loading, so its endpoints must not lose to a loaded adapter.
 func TestAliasOverBaseAndAdapter(t *testing.T) {
-	x := newReviewed(t, []fleet.Alias{{Name: "chat", Models: []string{"m", "l"}}}, "a", "b", "c")
+	x := newTestRouter(t, []fleet.Alias{{Name: "chat", Models: []string{"m", "l"}}}, "a", "b", "c")
 	x.up("c", []string{"l"}, fleet.Model{ID: "l", Parent: "other"})
 	if got := x.spread(3, fleet.Request{Model: "chat", PromptBytes: 1000}); got["a"]+got["b"] == 0 {
 		t.Errorf("3 short prompts: %v", got)
@@ -198,7 +198,7 @@ func TestAliasOverDeclaredEndpoints(t *testing.T) {
 		{"the adapter by its own name", "l", []string{"m", "l"}, []fleet.Model{{ID: "l", Parent: "m"}}, false},
 		{"the base by its own name", "m", []string{"m"}, []fleet.Model{{ID: "m"}, {ID: "l", Parent: "m"}}, true},
 	} {
-		x := newReviewed(t, []fleet.Alias{{Name: "chat", Models: []string{"m", "l"}}})
+		x := newTestRouter(t, []fleet.Alias{{Name: "chat", Models: []string{"m", "l"}}})
 		x.r.Observe(x.now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{
 			{Name: "a", URL: "http://a", Weight: 1, Models: row.declared}, {Name: "c", URL: "http://c", Weight: 1},
 		}})
@@ -212,7 +212,7 @@ func TestAliasOverDeclaredEndpoints(t *testing.T) {
 
 // TestAliasOfNothing: the error of an alias says what it stands for.
 func TestAliasOfNothing(t *testing.T) {
-	x := newReviewed(t, []fleet.Alias{{Name: "fast", Models: []string{"mm"}}}, "a")
+	x := newTestRouter(t, []fleet.Alias{{Name: "fast", Models: []string{"mm"}}}, "a")
 	_, err := x.r.Decide(x.now, &fleet.Request{Class: fleet.Turn, Model: "fast"})
 	if want := `"fast" is an alias of mm, which no engine serves; known models: m`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
@@ -221,7 +221,7 @@ func TestAliasOfNothing(t *testing.T) {
 
 // TestFirstTurnOfARetry: the retry of a conversation's first turn is still its first turn.
 func TestFirstTurnOfARetry(t *testing.T) {
-	x := newReviewed(t, nil, "a", "b")
+	x := newTestRouter(t, nil, "a", "b")
 	d := x.route(fleet.Request{Model: "m", Session: "s"})
 	x.end(d, fleet.ConnectFailed)
 	if d = x.route(fleet.Request{
@@ -233,7 +233,7 @@ func TestFirstTurnOfARetry(t *testing.T) {
 
 // TestNewAddressStartsClean: requests that fail at the old address say nothing about the engine at the new one.
 func TestNewAddressStartsClean(t *testing.T) {
-	x := newReviewed(t, nil, "a", "b")
+	x := newTestRouter(t, nil, "a", "b")
 	var old []route.Decision
 	for range 3 {
 		old = append(old, x.route(fleet.Request{Model: "m", Pin: "a"}))
@@ -252,41 +252,41 @@ func TestNewAddressStartsClean(t *testing.T) {
 // connection that failed in another way, a broken answer and an answer that finds nothing say nothing of the kind.
 func TestRestartEmptiesTheCache(t *testing.T) {
 	for name, c := range map[string]struct {
-		happens func(x *reviewed, d route.Decision)
+		happens func(x *testRouter, d route.Decision)
 		lost    bool
 	}{
-		"refused probe": {func(x *reviewed, d route.Decision) {
+		"refused probe": {func(x *testRouter, d route.Decision) {
 			x.r.Observe(x.now, route.Probed{Endpoint: d.Endpoint.Name, Report: fleet.Report{Refused: true}})
 		}, true},
-		"refused request": {func(x *reviewed, d route.Decision) {
+		"refused request": {func(x *testRouter, d route.Decision) {
 			again := x.route(fleet.Request{Model: "m", PromptBytes: 400, Pin: d.Endpoint.Name})
 			x.r.Observe(x.now, route.Finished{Lease: again.Lease, Outcome: fleet.ConnectFailed, Refused: true})
 		}, true},
-		"refused probe, then it loads": {func(x *reviewed, d route.Decision) {
+		"refused probe, then it loads": {func(x *testRouter, d route.Decision) {
 			x.r.Observe(x.now, route.Probed{Endpoint: d.Endpoint.Name, Report: fleet.Report{Refused: true}})
 			x.r.Observe(x.now, route.Probed{
 				Endpoint: d.Endpoint.Name, Report: fleet.Report{Detail: "503: loading model"},
 			})
 		}, true},
-		"refused request, then it loads": {func(x *reviewed, d route.Decision) {
+		"refused request, then it loads": {func(x *testRouter, d route.Decision) {
 			again := x.route(fleet.Request{Model: "m", PromptBytes: 400, Pin: d.Endpoint.Name})
 			x.r.Observe(x.now, route.Finished{Lease: again.Lease, Outcome: fleet.ConnectFailed, Refused: true})
 			x.r.Observe(x.now, route.Probed{
 				Endpoint: d.Endpoint.Name, Report: fleet.Report{Detail: "503: loading model"},
 			})
 		}, true},
-		"failed probe": {func(x *reviewed, d route.Decision) {
+		"failed probe": {func(x *testRouter, d route.Decision) {
 			x.r.Observe(x.now, route.Probed{Endpoint: d.Endpoint.Name, Report: fleet.Report{}})
 		}, false},
-		"failed connection": {func(x *reviewed, d route.Decision) {
+		"failed connection": {func(x *testRouter, d route.Decision) {
 			x.end(x.route(fleet.Request{Model: "m", PromptBytes: 400, Pin: d.Endpoint.Name}), fleet.ConnectFailed)
 		}, false},
-		"broken answer": {func(x *reviewed, d route.Decision) {
+		"broken answer": {func(x *testRouter, d route.Decision) {
 			x.end(x.route(fleet.Request{Model: "m", PromptBytes: 400, Pin: d.Endpoint.Name}), fleet.EngineError)
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := newReviewed(t, nil, "a", "b")
+			x := newTestRouter(t, nil, "a", "b")
 			d := x.route(fleet.Request{Model: "m", Session: "s", PromptBytes: 40_000})
 			x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
 			x.end(d, fleet.OK)
@@ -311,7 +311,7 @@ func TestRestartEmptiesTheCache(t *testing.T) {
 // the caches of all are empty.
 func TestRestartEmptiesAllRanks(t *testing.T) {
 	for _, kind := range []fleet.PartKind{fleet.Rank, fleet.Slot} {
-		x := newReviewed(t, nil)
+		x := newTestRouter(t, nil)
 		d := route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "other", URL: "http://b", Weight: 1}}}
 		for i := range 2 {
 			d.Endpoints = append(d.Endpoints, fleet.Endpoint{
@@ -339,7 +339,7 @@ func TestRestartEmptiesAllRanks(t *testing.T) {
 // slept is gone, and what it computes afterwards is there although reports go on.
 func TestSleepEmptiesTheCache(t *testing.T) {
 	for _, sleep := range []fleet.Sleep{fleet.Asleep, fleet.Dozing} {
-		x := newReviewed(t, nil, "a", "b")
+		x := newTestRouter(t, nil, "a", "b")
 		turn := func(bytes int, pin string) route.Decision {
 			d := x.route(fleet.Request{Model: "m", Session: "s", PromptBytes: bytes, Pin: pin})
 			x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
@@ -367,7 +367,7 @@ func TestSleepEmptiesTheCache(t *testing.T) {
 // TestAsleepGetsNothing: an engine that waits to be woken gets no request until it is awake, nor is the router ready
 // with nothing else; one that the next request wakes gets some once the others are busy.
 func TestAsleepGetsNothing(t *testing.T) {
-	x := newReviewed(t, nil, "a", "b")
+	x := newTestRouter(t, nil, "a", "b")
 	report := func(name string, s fleet.Sleep) {
 		x.r.Observe(x.now, route.Probed{
 			Endpoint: name, Report: fleet.Report{Healthy: true, Sleep: s, Rests: "asleep for a test"},
@@ -416,7 +416,7 @@ func TestWarmFirst(t *testing.T) {
 		{"asleep since it was idle", fleet.Report{Sleep: fleet.Dozing}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			x := newReviewed(t, nil, "a", "b")
+			x := newTestRouter(t, nil, "a", "b")
 			report := func() {
 				warm := fleet.Report{Healthy: true, Sleep: fleet.Awake, Load: &fleet.LoadReport{
 					Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"m"},
@@ -471,7 +471,7 @@ func TestWarmFirst(t *testing.T) {
 // while, also by an alias of it. One that an engine lists no more is unknown at once.
 func TestDepartedModel(t *testing.T) {
 	alias := []fleet.Alias{{Name: "chat", Models: []string{"m"}}}
-	ask := func(x *reviewed, model string) error {
+	ask := func(x *testRouter, model string) error {
 		d, err := x.r.Decide(x.now, &fleet.Request{Model: model})
 		if err == nil {
 			x.end(d.Decision, fleet.OK)
@@ -480,23 +480,23 @@ func TestDepartedModel(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name   string
-		events func(x *reviewed)
+		events func(x *testRouter)
 		absent bool // for now
 		known  bool
 	}{
-		{"left", func(x *reviewed) { x.declare([]string{"other"}, "") }, true, true},
-		{"left long ago", func(x *reviewed) {
+		{"left", func(x *testRouter) { x.declare([]string{"other"}, "") }, true, true},
+		{"left long ago", func(x *testRouter) {
 			x.declare([]string{"other"}, "")
 			x.now = x.now.Add(10 * time.Minute)
 		}, false, false},
-		{"back", func(x *reviewed) {
+		{"back", func(x *testRouter) {
 			x.declare([]string{"other"}, "")
 			x.declare([]string{"other", "e"}, "")
 			x.up("e", nil, fleet.Model{ID: "m"})
 		}, false, true},
-		{"dropped by its engine", func(x *reviewed) { x.up("e", nil, fleet.Model{ID: "n"}) }, false, false},
+		{"dropped by its engine", func(x *testRouter) { x.up("e", nil, fleet.Model{ID: "n"}) }, false, false},
 	} {
-		x := newReviewed(t, alias, "e", "other")
+		x := newTestRouter(t, alias, "e", "other")
 		x.up("other", nil, fleet.Model{ID: "o"})
 		tt.events(x)
 		for _, model := range []string{"m", "chat"} {
@@ -524,7 +524,7 @@ func TestUnknownModelsCostLittle(t *testing.T) {
 	for i := range endpoints {
 		names = append(names, "e"+strconv.Itoa(i))
 	}
-	x := newReviewed(t, []fleet.Alias{{Name: "chat", Models: []string{"m0"}}}, names...)
+	x := newTestRouter(t, []fleet.Alias{{Name: "chat", Models: []string{"m0"}}}, names...)
 	for i, n := range names {
 		var list []fleet.Model
 		for k := range models {
@@ -592,7 +592,7 @@ func TestNativeWithoutModel(t *testing.T) {
 		for i := range row.kinds {
 			names = append(names, "e"+strconv.Itoa(i))
 		}
-		x := newReviewed(t, nil, names...)
+		x := newTestRouter(t, nil, names...)
 		for i, kind := range row.kinds {
 			x.r.Observe(x.now, route.Probed{Endpoint: names[i], Report: fleet.Report{
 				Healthy: true, Kind: kind, Models: []fleet.Model{{ID: "m" + strconv.Itoa(i)}},

@@ -100,33 +100,33 @@ type replicas struct {
 func (r *Router) Queued() int { return r.backlog.Reader().Queued() }
 
 // tellPlaced adds the news of a placed leg.
-func (r *Router) tellPlaced(q *asked, of *placement, f *reservation, said *learnt.Announcement) {
-	v, t := of.view, of.who
+func (r *Router) tellPlaced(q *asked, of *placement, res *reservation, said *learnt.Announcement) {
+	v, who := of.view, of.who
 	p := &r.replicas.placed[len(r.replicas.news)]
-	r.describePlaced(p, f)
-	p.FirstTurn, p.Uncounted, p.Repeats = v.FirstTurn, !counts(v, f.decision.Reason), t.Repeats
-	p.Again, p.Conversation = f.retry, *said
+	r.describePlaced(p, res)
+	p.FirstTurn, p.Uncounted, p.Repeats = v.FirstTurn, !counts(v, res.decision.Reason), who.Repeats
+	p.Again, p.Conversation = res.retry, *said
 	if q.req.Content != nil {
 		p.TextBytes = q.req.Content.Bytes
 	}
 	if v.Leg == fleet.LegPrefill {
-		p.Conversation = conversation.AnnounceSide(q.scope(v.Leg), t)
+		p.Conversation = conversation.AnnounceSide(q.scope(v.Leg), who)
 	}
-	r.replicas.news = append(r.replicas.news, News{Kind: NewsPlaced, Lease: f.decision.Lease, Placed: p})
+	r.replicas.news = append(r.replicas.news, News{Kind: NewsPlaced, Lease: res.decision.Lease, Placed: p})
 }
 
 // describePlaced is what other routers are told of a lease as long as it runs.
-func (r *Router) describePlaced(p *Placed, f *reservation) {
-	j := r.backlog.Reader().Job(f.index)
+func (r *Router) describePlaced(p *Placed, res *reservation) {
+	j := r.backlog.Reader().Job(res.index)
 	*p = Placed{
-		Endpoint: f.ep.Key(), Pool: NameHash(f.pool.Name()), Class: f.class, Leg: f.leg, Stream: j.Stream,
-		Queued: j.Queued, PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens,
-		OutputTokens: j.OutputTokens, MaxTokens: j.MaxTokens, PromptBytes: f.promptBytes, FetchTokens: j.FetchTokens,
-		ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(f.tenant), QueueClass: j.QueueClass,
-		Chain: r.cache.Reader().Chain(f.index),
+		Endpoint: res.ep.Key(), Pool: NameHash(res.pool.Name()), Class: res.class, Leg: res.leg, Stream: j.Stream,
+		Queued: j.Queued, PromptTokens: res.decision.PromptTokens, CachedTokens: res.decision.CachedTokens,
+		OutputTokens: j.OutputTokens, MaxTokens: j.MaxTokens, PromptBytes: res.promptBytes, FetchTokens: j.FetchTokens,
+		ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(res.tenant), QueueClass: j.QueueClass,
+		Chain: r.cache.Reader().Chain(res.index),
 	}
-	if f.pool.Divides() {
-		p.Model = ModelMark(f.decision.Model)
+	if res.pool.Divides() {
+		p.Model = ModelMark(res.decision.Model)
 	}
 }
 
@@ -134,16 +134,16 @@ func (r *Router) describePlaced(p *Placed, f *reservation) {
 // them.
 func (r *Router) Open(now time.Time, tell func(news []News)) {
 	for i := range r.reservations {
-		f := &r.reservations[i]
-		if !f.open || f.peer.peer != 0 {
+		res := &r.reservations[i]
+		if !res.open || res.peer.peer != 0 {
 			continue
 		}
 		var p Placed
-		r.describePlaced(&p, f)
-		p.Again, p.Conversation = true, f.conversation.Announce()
-		news := append(make([]News, 0, 2), News{Kind: NewsPlaced, Lease: f.decision.Lease, Placed: &p})
-		if f.prefilled {
-			news = append(news, News{Kind: NewsFirstByte, Lease: f.decision.Lease})
+		r.describePlaced(&p, res)
+		p.Again, p.Conversation = true, res.conversation.Announce()
+		news := append(make([]News, 0, 2), News{Kind: NewsPlaced, Lease: res.decision.Lease, Placed: &p})
+		if res.prefilled {
+			news = append(news, News{Kind: NewsFirstByte, Lease: res.decision.Lease})
 		}
 		tell(news)
 	}
@@ -222,49 +222,43 @@ func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 	if !ok {
 		return
 	}
-	f := &r.reservations[i]
+	res := &r.reservations[i]
 	switch n.Kind {
 	case NewsSent:
-		r.sentElsewhere(now, at, f)
+		r.sentElsewhere(now, at, res)
 	case NewsFirstByte:
-		r.sentElsewhere(now, at, f)
-		if !f.prefilled {
-			r.computed(now, at, f)
+		r.sentElsewhere(now, at, res)
+		if !res.prefilled {
+			r.computed(now, at, res)
 		}
 	case NewsTransferring:
-		r.backlog.Transferring(at, f.index, r.speed.Reader())
+		r.backlog.Transferring(at, res.index, r.speed.Reader())
 	case NewsResponse:
-		r.conversations.RespondKey(now, n.Response, f.ep.Name(), f.leader())
+		r.conversations.RespondKey(now, n.Response, res.ep.Name(), res.leader())
 	case NewsEnded:
-		r.endElsewhere(now, at, f, n)
+		r.endElsewhere(now, at, res, n)
 	}
 }
 
 // endElsewhere ends a lease of another router.
-func (r *Router) endElsewhere(now, at time.Time, f *reservation, n *News) {
-	delete(r.replicas.leases, f.peer)
-	r.replicas.peers[f.peer.peer].leases--
-	r.conclude(
-		now,
-		at,
-		f,
-		&Finished{Lease: fleet.Lease(f.generation)<<32 | fleet.Lease(f.index), Outcome: n.Outcome, Usage: n.Usage},
-		n.Response,
-	)
+func (r *Router) endElsewhere(now, at time.Time, res *reservation, n *News) {
+	delete(r.replicas.leases, res.peer)
+	r.replicas.peers[res.peer.peer].leases--
+	r.conclude(now, at, res, &Finished{Lease: res.lease(), Outcome: n.Outcome, Usage: n.Usage}, n.Response)
 }
 
 // leader is the conversation id stored with the reservation's response.
-func (f *reservation) leader() string {
-	if f.class == fleet.Turn {
-		return f.session
+func (res *reservation) leader() string {
+	if res.class == fleet.Turn {
+		return res.session
 	}
 	return ""
 }
 
 // peerPlaced applies a request placed by another router: it writes what Decide would have written, without deciding.
 func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
-	h, o := ev.News.Placed, &r.replicas
-	ep, from := r.endpoints.Keyed(h.Endpoint), r.peer(ev.Peer)
+	placed, o := ev.News.Placed, &r.replicas
+	ep, from := r.endpoints.Keyed(placed.Endpoint), r.peer(ev.Peer)
 	name := peerLease{ev.Peer, ev.News.Lease}
 	if _, known := o.leases[name]; known || !ep.Exists() || from == nil || from.leases >= bound.Most {
 		if !known {
@@ -275,89 +269,91 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	from.leases++
 	r.registry.Worked(ep)
 	r.worked = true
-	p := r.poolOf(h.Pool)
-	f := r.newReservation()
-	i := f.index
+	p := r.poolOf(placed.Pool)
+	res := r.newReservation()
+	i := res.index
 	o.leases[name] = i
-	c := &h.Conversation
-	f.ep, f.pool, f.class, f.routed, f.peer = ep, p, h.Class, at, name
-	f.session, f.promptBytes, f.leg, f.retry = conversation.LeaderOf(c), h.PromptBytes, h.Leg, h.Again
-	f.decision.PromptTokens, f.decision.CachedTokens, f.decision.Leg = h.PromptTokens, h.CachedTokens, h.Leg
+	c := &placed.Conversation
+	res.ep, res.pool, res.class, res.routed, res.peer = ep, p, placed.Class, at, name
+	res.session, res.promptBytes = conversation.LeaderOf(c), placed.PromptBytes
+	res.leg, res.retry, res.decision.Leg = placed.Leg, placed.Again, placed.Leg
+	res.decision.PromptTokens, res.decision.CachedTokens = placed.PromptTokens, placed.CachedTokens
 	context := 0
 	if m, ok := p.MemberAt(ep); ok {
-		f.decision.Model, context = m.Model(), m.Context()
+		res.decision.Model, context = m.Model(), m.Context()
 	}
 	model := ""
 	if p.Divides() {
-		model = r.readers.marked(p.Name(), h.Model)
-		f.decision.Model = cmp.Or(model, f.decision.Model)
+		model = r.readers.marked(p.Name(), placed.Model)
+		res.decision.Model = cmp.Or(model, res.decision.Model)
 	}
-	r.noteModelLoad(now, f)
+	r.noteModelLoad(now, res)
 	rates := r.speed.Reader()
-	if !r.backlog.Open(at, i, h.work(ev.Peer, ep.Slot(), rates), rates).Queued {
-		r.sendElsewhere(now, at, f)
+	if !r.backlog.Open(at, i, placed.work(ev.Peer, ep.Slot(), rates), rates).Queued {
+		r.sendElsewhere(now, at, res)
 	}
 	r.describeShort(now, ep)
-	turn := h.Class == fleet.Turn
+	turn := placed.Class == fleet.Turn
 	if turn {
 		r.arrivals.Turn(now, ep.Slot())
 	}
 	r.conversations.NoteAnnounced(now, c)
 	entry, known := r.conversations.Reader().Recall(now, c)
 	r.cache.AddPeerRequest(i, &cache.PeerRequest{
-		Slot: ep.Slot(), Name: ep.Name(), Model: f.decision.Model, Leg: h.Leg, Turn: turn, PromptTokens: h.PromptTokens,
-		CachedTokens: h.CachedTokens, Bytes: h.TextBytes, Chain: h.Chain, TokensPerByte: p.TokensPerByte(),
-		Context: context, Known: known, Entry: entry, Repeats: h.Repeats,
+		Slot: ep.Slot(), Name: ep.Name(), Model: res.decision.Model, Leg: placed.Leg, Turn: turn,
+		PromptTokens: placed.PromptTokens, CachedTokens: placed.CachedTokens, Bytes: placed.TextBytes,
+		Chain: placed.Chain, TokensPerByte: p.TokensPerByte(), Context: context, Known: known, Entry: entry,
+		Repeats: placed.Repeats,
 	})
 	if !turn {
 		return
 	}
-	if !h.Uncounted {
-		if hear := r.pools.Policy(p, h.Leg).Hooks.PeerPlaced; hear != nil {
-			hear(&pick.PeerTurn{Slot: ep.Slot(), Key: ep.Key(), FirstTurn: h.FirstTurn})
+	if !placed.Uncounted {
+		if hear := r.pools.Policy(p, placed.Leg).Hooks.PeerPlaced; hear != nil {
+			hear(&pick.PeerTurn{Slot: ep.Slot(), Key: ep.Key(), FirstTurn: placed.FirstTurn})
 		}
-		r.pools.Turn(p, h.Leg, h.FirstTurn, h.PromptTokens-h.CachedTokens)
+		r.pools.Turn(p, placed.Leg, placed.FirstTurn, placed.PromptTokens-placed.CachedTokens)
 	}
 	if c.Key != (session.Key{}) {
-		model := f.decision.Model
+		model := res.decision.Model
 		if p.Divides() {
 			model = cmp.Or(model, entry.Model) // where it is not told: what it had, or what its id draws
 		}
-		f.conversation = r.conversations.BindAnnounced(now, c, r.placedEntry(now, &entry, f, model))
-		if h.Leg == fleet.LegUnsplit && !p.Splits() {
-			turn := placedTurn(h.asker(), ep.Slot(), h.PromptTokens+h.OutputTokens)
-			turn.Key = f.conversation.Key()
-			turn.Prompt = admission.Prompt{Names: h.Chain, Tokens: h.PromptTokens, Bytes: h.TextBytes}
+		res.conversation = r.conversations.BindAnnounced(now, c, r.placedEntry(now, &entry, res, model))
+		if placed.Leg == fleet.LegUnsplit && !p.Splits() {
+			turn := placedTurn(placed.asker(), ep.Slot(), placed.PromptTokens+placed.OutputTokens)
+			turn.Key = res.conversation.Key()
+			turn.Prompt = admission.Prompt{Names: placed.Chain, Tokens: placed.PromptTokens, Bytes: placed.TextBytes}
 			r.admission.TurnPlaced(now, i, &turn)
 		}
 	}
 }
 
 // asker is the owner of a request that another router placed.
-func (h *Placed) asker() backlog.Asker {
-	return backlog.Asker{Tenant: tenantMark(h.Tenant), QueueClass: h.QueueClass}
+func (p *Placed) asker() backlog.Asker {
+	return backlog.Asker{Tenant: tenantMark(p.Tenant), QueueClass: p.QueueClass}
 }
 
 // work is the work of a request that another router placed at the endpoint with this slot.
-func (h *Placed) work(peer uint64, slot int, rates backlog.Rates) backlog.Work {
+func (p *Placed) work(peer uint64, slot int, rates backlog.Rates) backlog.Work {
 	return backlog.Work{
-		Slot: slot, Class: h.Class, Leg: h.Leg, Stream: h.Stream, PromptTokens: h.PromptTokens,
-		CachedTokens: h.CachedTokens, FetchTokens: h.FetchTokens, OutputTokens: h.OutputTokens, MaxTokens: h.MaxTokens,
-		MsPerToken: rates.MsPerToken(slot), ReadyMs: h.ReadyMs, Foreign: true, QueuedThere: h.Queued, Key: h.Key,
-		Origin: peer, Seq: h.Seq, Asker: h.asker(),
+		Slot: slot, Class: p.Class, Leg: p.Leg, Stream: p.Stream, PromptTokens: p.PromptTokens,
+		CachedTokens: p.CachedTokens, FetchTokens: p.FetchTokens, OutputTokens: p.OutputTokens, MaxTokens: p.MaxTokens,
+		MsPerToken: rates.MsPerToken(slot), ReadyMs: p.ReadyMs, Foreign: true, QueuedThere: p.Queued, Key: p.Key,
+		Origin: peer, Seq: p.Seq, Asker: p.asker(),
 	}
 }
 
 // sentElsewhere records that another router has sent a queued request.
-func (r *Router) sentElsewhere(now, at time.Time, f *reservation) {
-	if r.backlog.Reader().Job(f.index).Queued {
-		r.sendElsewhere(now, at, f)
+func (r *Router) sentElsewhere(now, at time.Time, res *reservation) {
+	if r.backlog.Reader().Job(res.index).Queued {
+		r.sendElsewhere(now, at, res)
 	}
 }
 
-func (r *Router) sendElsewhere(now, at time.Time, f *reservation) {
-	if took := r.backlog.SentElsewhere(at, f.index, r.speed.Reader()); took > 0 {
-		r.arrivals.Spend(now, f.ep.Slot(), took)
+func (r *Router) sendElsewhere(now, at time.Time, res *reservation) {
+	if took := r.backlog.SentElsewhere(at, res.index, r.speed.Reader()); took > 0 {
+		r.arrivals.Spend(now, res.ep.Slot(), took)
 	}
 }
 
@@ -375,8 +371,8 @@ func (r *Router) peerGone(now time.Time, ev *PeerGone) {
 		p.ended = 0
 	}
 	for ; p.ended < until && most > 0; p.ended++ {
-		if f := &r.reservations[p.ended]; f.open && f.peer.peer == ev.Peer {
-			r.endElsewhere(now, now, f, &News{Outcome: fleet.Abandoned})
+		if res := &r.reservations[p.ended]; res.open && res.peer.peer == ev.Peer {
+			r.endElsewhere(now, now, res, &News{Outcome: fleet.Abandoned})
 			most--
 		}
 	}

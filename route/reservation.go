@@ -56,34 +56,34 @@ func (r *Router) reserve(
 	made *Decision,
 ) *reservation {
 	now, req, v, c := q.now, q.req, p.view, p.row()
-	f := r.newReservation()
+	res := r.newReservation()
 	r.open++
-	f.ep, f.pool, f.class, f.routed = ep, q.pool, req.Class, now
-	f.request, f.tenant, f.session, f.caller = req.ID, req.Tenant, made.Session, req.Caller
-	f.path, f.decision.Model = req.Path, made.Model
-	f.promptBytes, f.exactTokens, f.window = req.PromptBytes, req.PromptTokens, req.Window
-	f.leg, f.retry = made.Leg, len(tried(req, made.Leg)) > 0
+	res.ep, res.pool, res.class, res.routed = ep, q.pool, req.Class, now
+	res.request, res.tenant, res.session, res.caller = req.ID, req.Tenant, made.Session, req.Caller
+	res.path, res.decision.Model = req.Path, made.Model
+	res.promptBytes, res.exactTokens, res.window = req.PromptBytes, req.PromptTokens, req.Window
+	res.leg, res.retry = made.Leg, len(tried(req, made.Leg)) > 0
 	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
-		f.text = req.Content.Text
+		res.text = req.Content.Text
 	}
-	f.trial = r.health.Admit(ep.Slot())
-	r.health.AdmitService(now, ep.Slot(), f.service())
+	res.trial = r.health.Admit(ep.Slot())
+	r.health.AdmitService(now, ep.Slot(), res.service())
 	rates := r.speed.Reader()
 	r.replicas.seq++
-	job := r.backlog.Open(now, f.index, backlog.Work{
+	job := r.backlog.Open(now, res.index, backlog.Work{
 		Slot: ep.Slot(), Class: req.Class, Leg: made.Leg, Stream: req.Stream || made.Leg == fleet.LegPrefill,
 		PromptTokens: made.PromptTokens, CachedTokens: made.CachedTokens, OutputTokens: v.OutputTokens,
 		FarTokens: c.Far, FetchTokens: int(c.Fetching(c.Far)), MaxTokens: req.MaxTokens,
 		WaitMs: c.WaitMs - c.Link.WaitMs, MsPerToken: v.PerToken(c), TTFTMs: made.TTFTMs, ReadyMs: readyMs,
-		SharedTokens: v.Shared(c), MayQueue: !f.trial && mayQueue(req, made.Leg, ep), Asker: q.asker,
+		SharedTokens: v.Shared(c), MayQueue: !res.trial && mayQueue(req, made.Leg, ep), Asker: q.asker,
 		Origin: r.replicas.self, Seq: r.replicas.seq,
 	}, rates)
 	made.Queued, made.AtLimit, made.Greedy = job.Queued, job.AtLimit, job.Greedy
 	r.registry.Placed(ep)
 	r.worked = true
-	r.noteModelLoad(now, f)
+	r.noteModelLoad(now, res)
 	if !made.Queued {
-		if took := r.backlog.Send(now, f.index, rates); took > 0 {
+		if took := r.backlog.Send(now, res.index, rates); took > 0 {
 			r.arrivals.Spend(now, ep.Slot(), took)
 		}
 	}
@@ -92,26 +92,31 @@ func (r *Router) reserve(
 	}
 	r.describeShort(now, ep)
 	prompt := r.readers.prompt(q, v.Leg, p.who)
-	r.cache.Open(f.index, v, p.choice.Index, &q.text, &prompt)
-	made.Lease = fleet.Lease(f.generation)<<32 | fleet.Lease(f.index)
-	f.decision = *made
-	return f
+	r.cache.Open(res.index, v, p.choice.Index, &q.text, &prompt)
+	made.Lease = res.lease()
+	res.decision = *made
+	return res
 }
 
 // noteModelLoad notes whether a request waits for its model to be loaded.
-func (r *Router) noteModelLoad(now time.Time, f *reservation) {
-	if f.class == fleet.Auxiliary {
+func (r *Router) noteModelLoad(now time.Time, res *reservation) {
+	if res.class == fleet.Auxiliary {
 		return
 	}
-	slot, model := f.ep.Slot(), f.decision.Model
-	f.mustLoad = f.ep.MustLoad(now, r.readers.staleAfter, model, f.window) ||
+	slot, model := res.ep.Slot(), res.decision.Model
+	res.mustLoad = res.ep.MustLoad(now, r.readers.staleAfter, model, res.window) ||
 		r.readers.health.LoadsModel(now, slot, model)
-	if r.endpoints.LoadOnDemand() && f.peer.peer == 0 { // other routers do not tell it
-		r.registry.ModelAsked(now, f.ep, model, f.window)
+	if r.endpoints.LoadOnDemand() && res.peer.peer == 0 { // other routers do not tell it
+		r.registry.ModelAsked(now, res.ep, model, res.window)
 	}
-	if f.mustLoad {
+	if res.mustLoad {
 		r.health.LoadingModel(now, slot, model)
 	}
+}
+
+// lease is the name by which callers end the reservation.
+func (res *reservation) lease() fleet.Lease {
+	return fleet.Lease(res.generation)<<32 | fleet.Lease(res.index)
 }
 
 // newReservation allocates a reservation.
@@ -124,11 +129,11 @@ func (r *Router) newReservation() *reservation {
 		})
 		return &r.reservations[len(r.reservations)-1]
 	}
-	f := &r.reservations[r.free[n-1]]
+	res := &r.reservations[r.free[n-1]]
 	r.free = r.free[:n-1]
-	f.generation = f.generation%math.MaxInt32 + 1 // leases stay below those of held turns
-	f.open = true
-	return f
+	res.generation = res.generation%math.MaxInt32 + 1 // leases stay below those of held turns
+	res.open = true
+	return res
 }
 
 // reservation is the reservation of a lease; nil when it is not open or belongs to another router.
@@ -137,57 +142,57 @@ func (r *Router) reservation(l fleet.Lease) *reservation {
 	if int(i) >= len(r.reservations) {
 		return nil
 	}
-	f := &r.reservations[i]
-	if !f.open || f.generation != uint32(l>>32) || f.peer.peer != 0 {
+	res := &r.reservations[i]
+	if !res.open || res.generation != uint32(l>>32) || res.peer.peer != 0 {
 		return nil
 	}
-	return f
+	return res
 }
 
 // firstByte records that a prompt has been computed: backlog, health, speed, the queue at the new speed, cache,
 // conversation.
 func (r *Router) firstByte(now time.Time, l fleet.Lease) {
-	f := r.reservation(l)
-	if f == nil || f.prefilled || r.backlog.Reader().Job(f.index).Queued {
+	res := r.reservation(l)
+	if res == nil || res.prefilled || r.backlog.Reader().Job(res.index).Queued {
 		return
 	}
 	r.tellNews(News{Kind: NewsFirstByte, Lease: l})
-	r.computed(now, now, f)
+	r.computed(now, now, res)
 }
 
 // computed records that the prompt of any router's lease was computed. at is when it happened.
-func (r *Router) computed(now, at time.Time, f *reservation) {
-	f.prefilled = true
+func (r *Router) computed(now, at time.Time, res *reservation) {
+	res.prefilled = true
 	rates := r.speed.Reader()
-	j := r.backlog.Computed(at, f.index, rates)
-	if f.peer.peer == 0 && f.service() != "" {
-		r.health.Heard(f.ep.Slot(), f.service(), now)
-		if f.class != fleet.Turn {
-			r.health.Took(f.ep.Slot(), f.service(), now.Sub(j.Sent))
+	j := r.backlog.Computed(at, res.index, rates)
+	if res.peer.peer == 0 && res.service() != "" {
+		r.health.ServiceAlive(res.ep.Slot(), res.service(), now)
+		if res.class != fleet.Turn {
+			r.health.Took(res.ep.Slot(), res.service(), now.Sub(j.Sent))
 		}
 	}
-	if f.peer.peer == 0 && f.class != fleet.Auxiliary {
-		r.health.Alive(f.ep.Slot(), now)
-		r.health.Begun(f.ep.Slot(), j.Sent)
-		r.health.Accepted(f.ep.Slot(), j.Sent)
+	if res.peer.peer == 0 && res.class != fleet.Auxiliary {
+		r.health.Alive(res.ep.Slot(), now)
+		r.health.Begun(res.ep.Slot(), j.Sent)
+		r.health.Accepted(res.ep.Slot(), j.Sent)
 	}
-	if f.trial { // it computes again; its stream may last for hours
-		f.trial = false
-		r.health.Withdraw(f.ep.Slot())
-		r.health.Recovered(now, f.ep.Slot())
+	if res.trial { // it computes again; its stream may last for hours
+		res.trial = false
+		r.health.Withdraw(res.ep.Slot())
+		r.health.Recovered(now, res.ep.Slot())
 	}
-	if f.mustLoad { // its time is that of loading
-		r.registry.ModelLoaded(f.ep, at.Sub(j.Sent))
-		r.health.ModelLoaded(now, f.ep.Slot(), f.decision.Model)
+	if res.mustLoad { // its time is that of loading
+		r.registry.ModelLoaded(res.ep, at.Sub(j.Sent))
+		r.health.ModelLoaded(now, res.ep.Slot(), res.decision.Model)
 	} else {
 		r.speed.Computed(at, j)
 	}
 	if j.Timed {
 		r.backlog.Rebase(at, j.Slot, rates)
 	}
-	r.cache.Computed(now, f.index)
-	r.storeComputed(now, f)
-	r.describeShort(now, f.ep)
+	r.cache.Computed(now, res.index)
+	r.storeComputed(now, res)
+	r.describeShort(now, res.ep)
 }
 
 // finish releases a lease; each room then takes in the result of its request. It returns nil for a lease that is not
@@ -201,83 +206,83 @@ func (r *Router) computed(now, at time.Time, f *reservation) {
 //  6. conversation and arrivals: after 4, since they store the epoch;
 //  7. the record of the request for listeners.
 func (r *Router) finish(now time.Time, ev *Finished) *Ended {
-	f := r.reservation(ev.Lease)
-	if f == nil {
+	res := r.reservation(ev.Lease)
+	if res == nil {
 		r.doubleFinished++
 		return nil
 	}
 	n := News{Kind: NewsEnded, Lease: ev.Lease, Outcome: ev.Outcome, Usage: ev.Usage}
 	if ev.Response != "" {
-		n.Response = conversation.ResponseKey(f.tenant, ev.Response)
+		n.Response = conversation.ResponseKey(res.tenant, ev.Response)
 	}
 	r.tellNews(n)
-	return r.conclude(now, now, f, ev, n.Response)
+	return r.conclude(now, now, res, ev, n.Response)
 }
 
 // conclude releases any router's lease, see finish. at is when it ended, response the key of the stored response. For a
 // lease of another router it skips the policy and health, which are per router, and returns nil.
-func (r *Router) conclude(now, at time.Time, f *reservation, ev *Finished, response session.Key) (ended *Ended) {
-	own := f.peer.peer == 0
-	ep, sent := f.ep, !r.backlog.Reader().Job(f.index).Queued
-	if f.released != nil { // 1
-		f.released(ev.Lease, ev.Outcome == fleet.OK)
+func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, response session.Key) (ended *Ended) {
+	own := res.peer.peer == 0
+	ep, sent := res.ep, !r.backlog.Reader().Job(res.index).Queued
+	if res.released != nil { // 1
+		res.released(ev.Lease, ev.Outcome == fleet.OK)
 	}
 	// 2
-	j := r.backlog.Close(at, f.index, ev.Outcome, ev.Usage.OutputTokens, r.speed.Reader())
+	j := r.backlog.Close(at, res.index, ev.Outcome, ev.Usage.OutputTokens, r.speed.Reader())
 	// 3
-	if f.trial {
+	if res.trial {
 		r.health.Withdraw(ep.Slot())
 	}
 	if own {
-		verdict := f.verdict(j.Sent, ev)
-		r.health.Conclude(now, ep.Slot(), &verdict, func() health.Capable { return r.capable(now, f) })
+		verdict := res.verdict(j.Sent, ev)
+		r.health.Conclude(now, ep.Slot(), &verdict, func() health.Capable { return r.capable(now, res) })
 		if ev.Refused {
 			r.registry.Refused(ep)
 		}
 	}
-	if o := ev.Outcome; f.mustLoad && !f.prefilled &&
+	if o := ev.Outcome; res.mustLoad && !res.prefilled &&
 		o != fleet.ClientGone && o != fleet.Abandoned && o != fleet.TimedOut {
-		r.health.ModelLoaded(now, ep.Slot(), f.decision.Model) // without the request the load goes on
+		r.health.ModelLoaded(now, ep.Slot(), res.decision.Model) // without the request the load goes on
 	}
 	// 4
-	part := f.about(ev)
+	part := res.about(ev)
 	news := r.cache.Close(now, &cache.Ended{
-		Lease: ev.Lease, Outcome: ev.Outcome, Usage: &part.Usage, Sent: sent, Splits: f.pool.Splits(),
-		AnswerReuse: r.pools.AnswerReuse(f.pool),
+		Lease: ev.Lease, Outcome: ev.Outcome, Usage: &part.Usage, Sent: sent, Splits: res.pool.Splits(),
+		AnswerReuse: r.pools.AnswerReuse(res.pool),
 	})
 	r.reportKVEvents(ep, news)
 	// 5
 	switch {
 	case ev.Outcome == fleet.OK:
-		r.learn(f, &part.Usage)
-		if f.path != "" {
-			r.registry.Present(ep, f.path)
+		r.learn(res, &part.Usage)
+		if res.path != "" {
+			r.registry.Present(ep, res.path)
 		}
-	case ev.Absent && f.path != "":
-		r.registry.Absent(now, ep, f.path)
+	case ev.Absent && res.path != "":
+		r.registry.Absent(now, ep, res.path)
 	}
-	r.speed.Ended(at, j, ev.Outcome == fleet.OK && !f.mustLoad, &ev.Usage)
+	r.speed.Ended(at, j, ev.Outcome == fleet.OK && !res.mustLoad, &ev.Usage)
 	// 6
-	r.storeEnded(now, f, ev)
+	r.storeEnded(now, res, ev)
 	computed := sent && (ev.Outcome == fleet.OK || ev.Outcome == fleet.ClientGone)
-	r.admission.TurnEnded(now, f.index, int64(part.Usage.PromptTokens+part.Usage.OutputTokens), computed)
+	r.admission.TurnEnded(now, res.index, int64(part.Usage.PromptTokens+part.Usage.OutputTokens), computed)
 	if response != (session.Key{}) {
-		r.conversations.RespondKey(now, response, ep.Name(), f.leader())
+		r.conversations.RespondKey(now, response, ep.Name(), res.leader())
 	}
-	r.conversations.Close(now, &f.conversation)
+	r.conversations.Close(now, &res.conversation)
 	r.describeShort(now, ep)
 	// 7
 	if own {
 		e := &r.ended
-		e.Request, e.Decision, e.Class, e.Routed = f.request, f.decision, f.class, f.routed
+		e.Request, e.Decision, e.Class, e.Routed = res.request, res.decision, res.class, res.routed
 		e.Sent, e.FirstByte, e.Outcome, e.Usage = j.Sent, j.First, ev.Outcome, part.Usage
-		r.explainEnd(e, f, j.Stream)
+		r.explainEnd(e, res, j.Stream)
 		r.open--
 		ended = e
 	}
-	generation, index, explanation := f.generation, f.index, f.explanation
-	*f = reservation{}
-	f.generation, f.index, f.explanation = generation, index, explanation
+	generation, index, explanation := res.generation, res.index, res.explanation
+	*res = reservation{}
+	res.generation, res.index, res.explanation = generation, index, explanation
 	r.free = append(r.free, index)
 	if ep.Gone() && r.backlog.Reader().Idle(ep.Slot()) {
 		r.dropEndpoint(ep)
@@ -287,20 +292,20 @@ func (r *Router) conclude(now, at time.Time, f *reservation, ev *Finished, respo
 
 // learn corrects the pool's size estimates by the engine's counts. A split request's prompt was learnt from the prefill
 // leg.
-func (r *Router) learn(f *reservation, u *fleet.Usage) {
+func (r *Router) learn(res *reservation, u *fleet.Usage) {
 	prompt := u.PromptTokens
-	if f.leg == fleet.LegDecode {
+	if res.leg == fleet.LegDecode {
 		prompt = 0
 	}
-	sample := size.Sample{Text: f.text, Bytes: f.promptBytes, Exact: f.exactTokens, Turn: f.class == fleet.Turn}
-	r.pools.Learn(f.pool, &sample, prompt, u.OutputTokens)
+	sample := size.Sample{Text: res.text, Bytes: res.promptBytes, Exact: res.exactTokens, Turn: res.class == fleet.Turn}
+	r.pools.Learn(res.pool, &sample, prompt, u.OutputTokens)
 }
 
 // about is the part of a leg's end that concerns its own endpoint. A decoder's counts of prompt and cached tokens
 // belong to the prefiller; the one token that a prefiller generates is no answer.
-func (f *reservation) about(ev *Finished) Finished {
+func (res *reservation) about(ev *Finished) Finished {
 	part := *ev
-	switch f.leg {
+	switch res.leg {
 	case fleet.LegPrefill:
 		part.Usage.OutputTokens = 0
 	case fleet.LegDecode:

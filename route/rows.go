@@ -24,17 +24,17 @@ type filled struct {
 // fill fills a view with the endpoints that may take a leg of the request. Each room says what it knows of one, and is
 // given what it has to know for that.
 func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error) {
-	leg, t := s.leg, s.who
-	prompt := r.prompt(q, leg, t)
+	leg, who := s.leg, s.who
+	prompt := r.prompt(q, leg, who)
 	a, err := r.selectMembers(q, seen, s, &prompt)
 	if err != nil {
 		return f, err
 	}
 	rows := r.begin(q, leg, &a)
 	at := pick.EndpointsOf(rows)
-	home, parent := named(t.Entry.Endpoint, rows), named(t.Parent, rows)
-	if !t.Known {
-		home = named(t.Hint, rows)
+	home, parent := named(who.Entry.Endpoint, rows), named(who.Parent, rows)
+	if !who.Known {
+		home = named(who.Hint, rows)
 	}
 	cached, found, missed := r.cache.Predict(&q.text, &prompt, at, home, seen.missed, q.cached)
 	q.cached, seen.missed = cached, missed
@@ -45,7 +45,7 @@ func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error)
 		newcomer.OutputTokens = 1
 	}
 	// a retry is still the same turn
-	first := q.req.Class == fleet.Turn && (!t.Known || t.Entry.Turns == 1 && len(tried(q.req, leg)) > 0)
+	first := q.req.Class == fleet.Turn && (!who.Known || who.Entry.Turns == 1 && len(tried(q.req, leg)) > 0)
 	common, others := everywhere(q.size.Tokens, cached), r.arrivals.Fleet(q.now, at)
 	for i := range rows {
 		c, h := at.At(i), &cached[i]
@@ -62,8 +62,8 @@ func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error)
 		takes, idle := -1.0, uint32(0)
 		if r.needs.Returns && len(rows) > 1 {
 			own := cost.OwnTerms(q.size.Tokens, h, &pace, &wait)
-			if takes = own.Wait + own.Prefill; t.Entry.Endpoint == c.Name {
-				idle = t.Entry.Rest
+			if takes = own.Wait + own.Prefill; who.Entry.Endpoint == c.Name {
+				idle = who.Entry.IdleSince
 			}
 		}
 		demand := r.arrivals.Demand(q.now, c.Slot, &others, idle, takes)
@@ -74,10 +74,10 @@ func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error)
 	v := &q.views[leg]
 	*v = pick.View{
 		Now: q.now, Rand: chance.rand, Source: chance.source, Candidates: rows, Beyond: a.beyond,
-		Home: home, Parent: parent, Repeats: t.Repeats, FirstTurn: first, Leg: leg, NewID: t.NewID,
+		Home: home, Parent: parent, Repeats: who.Repeats, FirstTurn: first, Leg: leg, NewID: who.NewID,
 		Splits: s.prices.splits, Interference: s.prices.interference, AnswerWaitCost: s.prices.answerWaitCost,
 		Counted: found.Counted, MostCached: found.MostCached, Missed: found.Missed, Watched: others.Watched,
-		PromptTokens: q.size.Tokens, OutputTokens: newcomer.OutputTokens, Hash: placeHash(q.req, t.ID),
+		PromptTokens: q.size.Tokens, OutputTokens: newcomer.OutputTokens, Hash: placeHash(q.req, who.ID),
 	}
 	if r.needs.Sharers && first && mayGoElsewhere(v) {
 		q.sharers[leg] = r.cache.Sharers(&q.text, &prompt, at, cached, q.sharers[leg])
@@ -109,10 +109,10 @@ func everywhere(tokens int, cached []pick.Cached) int {
 }
 
 // prompt is what the cache needs to know about the request.
-func (r *readers) prompt(q *asked, l fleet.Leg, t *conversation.Found) cache.Prompt {
+func (r *readers) prompt(q *asked, l fleet.Leg, who *conversation.Found) cache.Prompt {
 	return cache.Prompt{
 		Request: q.req, Now: q.now, Leg: l, Size: q.size, TokensPerByte: q.pool.TokensPerByte(),
-		Session: t.ID, Known: t.Known, Entry: t.Entry, Repeats: t.Repeats, AnswerReuse: q.pool.AnswerReuse(),
+		Session: who.ID, Known: who.Known, Entry: who.Entry, Repeats: who.Repeats, AnswerReuse: q.pool.AnswerReuse(),
 		CountsActive: r.needs.Active,
 	}
 }

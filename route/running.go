@@ -20,15 +20,15 @@ type Running struct {
 // Running lists what runs of a request of this router, by its X-Request-Id, bound.Few at most.
 func (r *Router) Running(request string) (out []Running) {
 	for i := range r.reservations {
-		f := &r.reservations[i]
-		if !f.open || f.request != request || f.peer.peer != 0 || len(out) == bound.Few {
+		res := &r.reservations[i]
+		if !res.open || res.request != request || res.peer.peer != 0 || len(out) == bound.Few {
 			continue
 		}
 		x := Running{
-			Request: f.request, Endpoint: f.ep.Name(), Tenant: f.tenant, Pool: f.decision.Pool, Leg: f.leg,
-			Routed: f.routed, Answers: f.prefilled,
+			Request: res.request, Endpoint: res.ep.Name(), Tenant: res.tenant, Pool: res.decision.Pool, Leg: res.leg,
+			Routed: res.routed, Answers: res.prefilled,
 		}
-		if j := r.backlog.Reader().Job(f.index); !j.Queued {
+		if j := r.backlog.Reader().Job(res.index); !j.Queued {
 			x.Sent = j.Sent
 		}
 		out = append(out, x)

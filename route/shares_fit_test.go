@@ -25,7 +25,7 @@ func TestSharesFit(t *testing.T) {
 		{"an adapter", []fleet.Model{wide, {ID: "new", Parent: "m", ContextTokens: 8_000}}, []fleet.Model{wide}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x := newReviewed(t, canary(0, 100), "a", "b")
+			x := newTestRouter(t, canary(0, 100), "a", "b")
 			x.up("a", nil, c.a...)
 			x.up("b", nil, c.b...)
 			ask := func(id string, tokens int, change func(*fleet.Request)) string {
@@ -67,7 +67,7 @@ func TestSharesFit(t *testing.T) {
 
 // TestContextBeforeMemory: an engine whose context a prompt exceeds rejects it, also if it has the model in memory.
 func TestContextBeforeMemory(t *testing.T) {
-	x := newReviewed(t, nil, "a", "b")
+	x := newTestRouter(t, nil, "a", "b")
 	for name, context := range map[string]int{"a": 8_000, "b": 128_000} {
 		loaded := []string{"m"}
 		if name == "b" {
@@ -93,7 +93,7 @@ func TestContextBeforeMemory(t *testing.T) {
 func TestContextsPart(t *testing.T) {
 	for _, windows := range [][]int{{2048, 8192}, {0, 8192}, {8192, 0}, {0, 4096, 8192}} {
 		names := []string{"a", "b", "c"}[:len(windows)]
-		x := newReviewed(t, nil, names...)
+		x := newTestRouter(t, nil, names...)
 		report := func() {
 			for _, name := range names {
 				x.r.Observe(x.now, route.Probed{Endpoint: name, Report: fleet.Report{
@@ -132,10 +132,10 @@ func TestContextsPart(t *testing.T) {
 
 // newOnDemand is a router of as many engines as models, each of which they load on demand. None is ever seen to have
 // one in memory.
-func newOnDemand(t *testing.T, models int) *reviewed {
+func newOnDemand(t *testing.T, models int) *testRouter {
 	t.Helper()
 	names := []string{"a", "b", "c"}[:models]
-	x := newReviewed(t, nil, names...)
+	x := newTestRouter(t, nil, names...)
 	for _, name := range names {
 		report := fleet.Report{
 			Healthy: true, Kind: fleet.KindOther, Sleep: fleet.Dozing,
@@ -187,14 +187,14 @@ func TestModelsPart(t *testing.T) {
 // legsOf is a fleet of prefillers and decoders, with the models that each serves, for an alias with shares.
 func legsOf(
 	t *testing.T, when fleet.SplitWhen, shares func(old, fresh float64) []fleet.Alias, serve map[string][]string,
-) (x *reviewed, configure func(old, fresh float64)) {
+) (x *testRouter, configure func(old, fresh float64)) {
 	config := func(old, fresh float64) route.Config {
 		return route.Config{
 			Policy: func() pick.Policy { return leastWork{} }, Aliases: shares(old, fresh),
 			Disaggregation: route.Disaggregation{When: when},
 		}
 	}
-	x = &reviewed{t: t, now: newReviewed(t, nil).now, r: route.New(config(100, 0))}
+	x = &testRouter{t: t, now: newTestRouter(t, nil).now, r: route.New(config(100, 0))}
 	d := route.Declared{Source: "s"}
 	for _, name := range []string{"p0", "p1", "p2", "d0", "d1", "d2"} {
 		role := fleet.RoleDecode
@@ -384,8 +384,8 @@ func TestSharesAreTold(t *testing.T) {
 		"both on all":          {{{ID: "m"}, {ID: "new"}}, {{ID: "m"}, {ID: "new"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			router := func(old, fresh float64) *reviewed {
-				x := &reviewed{t: t, now: time.Unix(1000, 0), r: route.New(route.Config{
+			router := func(old, fresh float64) *testRouter {
+				x := &testRouter{t: t, now: time.Unix(1000, 0), r: route.New(route.Config{
 					Policy: func() pick.Policy { return leastWork{} }, Aliases: canary(old, fresh), Replicas: true,
 				})}
 				x.declare([]string{"a", "b"}, "")
@@ -403,7 +403,7 @@ func TestSharesAreTold(t *testing.T) {
 				if err != nil || made.Model != "new" {
 					t.Fatal(made.Model, err)
 				}
-				tell := func(to *reviewed, news []route.News) {
+				tell := func(to *testRouter, news []route.News) {
 					for i := range news {
 						to.r.Observe(to.now, route.PeerNews{Peer: 1, At: to.now, News: &news[i]})
 					}
@@ -411,7 +411,7 @@ func TestSharesAreTold(t *testing.T) {
 				tell(hears, made.News)
 				x.r.Open(x.now, func(news []route.News) { tell(joins, news) })
 				tell(joins, x.r.Observe(x.now, route.Finished{Lease: made.Lease, Outcome: fleet.OK}).News)
-				for what, y := range map[string]*reviewed{"heard": hears, "joined": joins} {
+				for what, y := range map[string]*testRouter{"heard": hears, "joined": joins} {
 					if d := y.route(req); d.Model != "new" {
 						t.Errorf("a router that %s gives %s to a conversation that has new", what, d.Model)
 					}
@@ -424,8 +424,8 @@ func TestSharesAreTold(t *testing.T) {
 // TestAnotherModelIsCold: what a conversation's last turn left in an engine's cache is of no use to another model, also
 // on the same engine: neither at the router that places the turn with it nor at one that only heard of the last one.
 func TestAnotherModelIsCold(t *testing.T) {
-	router := func() *reviewed {
-		x := &reviewed{t: t, now: time.Unix(1000, 0), r: route.New(route.Config{
+	router := func() *testRouter {
+		x := &testRouter{t: t, now: time.Unix(1000, 0), r: route.New(route.Config{
 			Policy: func() pick.Policy { return leastWork{} }, Aliases: canary(0, 100), Replicas: true,
 		})}
 		x.declare([]string{"a"}, "")
@@ -438,7 +438,7 @@ func TestAnotherModelIsCold(t *testing.T) {
 			hears.r.Observe(hears.now, route.PeerNews{Peer: 1, At: x.now, News: &news[i]})
 		}
 	}
-	turn := func(y *reviewed, tokens int) route.Made {
+	turn := func(y *testRouter, tokens int) route.Made {
 		made, err := y.r.Decide(y.now, &fleet.Request{
 			Model: "fast", Session: "s", Class: fleet.Turn, PromptTokens: tokens, PromptBytes: 4 * tokens, Seed: 1,
 		})

@@ -33,7 +33,7 @@ func TestShares(t *testing.T) {
 		{"both on all", []fleet.Model{{ID: "m"}, {ID: "new"}}, []fleet.Model{{ID: "m"}, {ID: "new"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x := newReviewed(t, canary(80, 20), "a", "b")
+			x := newTestRouter(t, canary(80, 20), "a", "b")
 			x.up("a", nil, c.a...)
 			x.up("b", nil, c.b...)
 			const n = 2000
@@ -106,7 +106,7 @@ func TestShares(t *testing.T) {
 func TestSharesGrow(t *testing.T) {
 	had := map[string]bool{}
 	for _, share := range []float64{0, 5, 20, 60, 100} {
-		x := newReviewed(t, canary(100-share, share), "a", "b")
+		x := newTestRouter(t, canary(100-share, share), "a", "b")
 		x.up("b", nil, fleet.Model{ID: "new"})
 		for i := range 300 {
 			id := fmt.Sprint("s", i)

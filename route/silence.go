@@ -35,8 +35,8 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Ch
 	r.health.UnmuteUntried(now)
 	if several && r.cfg.Silent >= 0 {
 		for _, s := range ev.Since {
-			if f := r.reservation(s.Lease); f != nil && f.prefilled && f.service() != "" {
-				r.health.Heard(f.ep.Slot(), f.service(), s.At)
+			if res := r.reservation(s.Lease); res != nil && res.prefilled && res.service() != "" {
+				r.health.ServiceAlive(res.ep.Slot(), res.service(), s.At)
 			}
 		}
 		r.health.ListenToServices(now, r.unbegun(now))
@@ -59,17 +59,17 @@ func (r *Router) waiting(now time.Time, ep registry.Endpoint) (w health.Waiting)
 func (r *Router) unbegun(now time.Time) iter.Seq[health.Request] {
 	return func(yield func(health.Request) bool) {
 		for i := range r.reservations {
-			f := &r.reservations[i]
-			if !f.open || f.prefilled || f.peer.peer != 0 {
+			res := &r.reservations[i]
+			if !res.open || res.prefilled || res.peer.peer != 0 {
 				continue
 			}
-			j := r.backlog.Reader().Job(f.index)
+			j := r.backlog.Reader().Job(res.index)
 			if j.Queued {
 				continue
 			}
 			if !yield(health.Request{
-				Slot: j.Slot, Service: f.service(), Turn: f.class == fleet.Turn, Stream: j.Stream, Late: j.Late(now),
-				Sent: j.Sent,
+				Slot: j.Slot, Service: res.service(), Turn: res.class == fleet.Turn, Stream: j.Stream,
+				Late: j.Late(now), Sent: j.Sent,
 			}) {
 				return
 			}
@@ -86,4 +86,4 @@ func Service(class fleet.Class, model, path string) string {
 	return path
 }
 
-func (f *reservation) service() string { return Service(f.class, f.decision.Model, f.path) }
+func (res *reservation) service() string { return Service(res.class, res.decision.Model, res.path) }

@@ -12,17 +12,17 @@ import (
 )
 
 // newOne is a router with the engine a, which is healthy and serves m unless the report says otherwise.
-func newOne(t *testing.T, c route.Config, report fleet.Report) *reviewed {
+func newOne(t *testing.T, c route.Config, report fleet.Report) *testRouter {
 	t.Helper()
 	c.Policy = func() pick.Policy { return firstLeast{} }
-	x := &reviewed{t: t, now: time.Unix(1_000_000, 0), r: route.New(c)}
+	x := &testRouter{t: t, now: time.Unix(1_000_000, 0), r: route.New(c)}
 	x.declare([]string{"a"}, "")
 	x.probe(report)
 	return x
 }
 
 // probe brings a report of a.
-func (x *reviewed) probe(report fleet.Report) {
+func (x *testRouter) probe(report fleet.Report) {
 	report.Healthy = true
 	if report.Models == nil {
 		report.Models = []fleet.Model{{ID: "m"}}
@@ -31,7 +31,7 @@ func (x *reviewed) probe(report fleet.Report) {
 }
 
 // answer is a turn that is answered, its first byte after a while.
-func (x *reviewed) answer(req fleet.Request, after time.Duration, output int) {
+func (x *testRouter) answer(req fleet.Request, after time.Duration, output int) {
 	x.t.Helper()
 	l := x.route(req).Lease
 	x.now = x.now.Add(after)
@@ -42,14 +42,14 @@ func (x *reviewed) answer(req fleet.Request, after time.Duration, output int) {
 }
 
 // state passes time and says what a then is.
-func (x *reviewed) state(after time.Duration) fleet.State {
+func (x *testRouter) state(after time.Duration) fleet.State {
 	x.now = x.now.Add(after)
 	x.r.Observe(x.now, route.StreamsAlive{})
 	return x.r.Status(x.now)[0].State
 }
 
 // tell brings news of another router's request.
-func (x *reviewed) tell(n *route.News) {
+func (x *testRouter) tell(n *route.News) {
 	n.Lease = 1
 	x.r.Observe(x.now, route.PeerNews{Peer: 7, At: x.now, News: n})
 }
@@ -64,7 +64,7 @@ func loaded(models ...string) *fleet.LoadReport {
 func TestHangsBehindNonStreaming(t *testing.T) {
 	const perAnswer = 20 * time.Millisecond
 	type world struct {
-		*reviewed
+		*testRouter
 		heard time.Time // or without work
 		open  []fleet.Lease
 	}
@@ -137,7 +137,7 @@ func TestHangsBehindNonStreaming(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &world{reviewed: newOne(t, route.Config{EjectAfter: 1000}, tt.report)}
+			w := &world{testRouter: newOne(t, route.Config{EjectAfter: 1000}, tt.report)}
 			ask := func(most int) {
 				d := w.route(fleet.Request{Model: "m", MintedID: "s", PromptBytes: 4000, MaxTokens: most})
 				w.open = append(w.open, d.Lease)
@@ -398,7 +398,7 @@ func TestMuteFor(t *testing.T) {
 	}
 	other := fleet.Request{Class: fleet.Auxiliary, Model: "m", Path: path}
 	for mute, req := range map[string]fleet.Request{"n": turn("n"), path: other} {
-		x := newReviewed(t, nil, "a", "b")
+		x := newTestRouter(t, nil, "a", "b")
 		for _, name := range []string{"a", "b"} {
 			x.up(name, nil, fleet.Model{ID: "m"}, fleet.Model{ID: "n"})
 		}

@@ -15,7 +15,7 @@ import (
 func TestOnlyEndpointIsSpared(t *testing.T) {
 	for _, models := range []int{1, 4200} {
 		t.Run(fmt.Sprint(models), func(t *testing.T) {
-			x := newReviewed(t, nil, "a", "b", "many")
+			x := newTestRouter(t, nil, "a", "b", "many")
 			x.r.Observe(x.now, route.Configured{
 				Config: route.Config{Policy: func() pick.Policy { return leastWork{} }},
 			})

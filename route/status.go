@@ -173,7 +173,7 @@ func (r *Router) Each(f func(*fleet.Endpoint)) {
 
 // Ready reports whether at least one endpoint is up and takes traffic; otherwise why says what is wrong.
 func (r *Router) Ready(now time.Time) (ok bool, why string) {
-	var excuses []string
+	var reasons []string
 	for ep := range r.endpoints.All() {
 		if ep.Gone() || !ep.Role().Takes(fleet.LegUnsplit) {
 			continue
@@ -187,15 +187,15 @@ func (r *Router) Ready(now time.Time) (ok bool, why string) {
 			}
 			return true, r.missingRole()
 		}
-		excuses = append(excuses, r.readers.unavailableReason(now, ep, &fleet.Request{}, fleet.LegUnsplit))
+		reasons = append(reasons, r.readers.unavailableReason(now, ep, &fleet.Request{}, fleet.LegUnsplit))
 	}
-	if len(excuses) == 0 {
+	if len(reasons) == 0 {
 		if lone := r.missingRole(); lone != "" {
 			return false, lone
 		}
 		return false, "no endpoint is declared"
 	}
-	return false, listed(excuses)
+	return false, listed(reasons)
 }
 
 // unseenPrefillers names the prefillers that were not probed yet, if requests are split and no other prefiller of the

@@ -87,12 +87,12 @@ type Entry struct {
 	// blocks of fleet.BlockBytes ever added to the endpoint's cache when the last turn ended, modulo 2^32
 	Flow uint32
 	// the endpoint's count of lost caches at that time; if it has changed since, Tokens are no longer cached
-	Epoch  uint32
-	Turns  int       // turns so far
-	Rest   uint32    // when its last answer ended, in ticks of the caller's clock; 0 when a turn is running
-	Marks  [4]uint32 // names of places in that prompt, with which the next one is compared; zero unknown
-	Leader string    // of an entry about part of a conversation: the conversation's id
-	Last   time.Time // when it was last written; set by the table, ignored by Put
+	Epoch     uint32
+	Turns     int       // turns so far
+	IdleSince uint32    // when its last answer ended, in ticks of the caller's clock; 0 when a turn is running
+	Marks     [4]uint32 // names of places in that prompt, with which the next one is compared; zero unknown
+	Leader    string    // of an entry about part of a conversation: the conversation's id
+	Last      time.Time // when it was last written; set by the table, ignored by Put
 }
 
 // Stats counts operations of a table since New.

@@ -87,7 +87,7 @@ func (t *Table) entry(i int32) Entry {
 	n := t.store.at(i)
 	return Entry{
 		Endpoint: n.endpoint, Model: n.model, Tokens: n.tokens, Prompt: int(n.prompt), Bytes: int(n.bytes),
-		Flow: n.flow, Epoch: n.epoch, Turns: n.turns, Rest: n.rest, Marks: n.marks, Leader: n.leader,
+		Flow: n.flow, Epoch: n.epoch, Turns: n.turns, IdleSince: n.rest, Marks: n.marks, Leader: n.leader,
 		Last: t.origin.Add(n.last),
 	}
 }
@@ -134,7 +134,7 @@ func (t *Table) write(i int32, e *Entry, at time.Duration) {
 	n := t.store.at(i)
 	n.endpoint, n.model, n.tokens, n.epoch, n.turns, n.last = e.Endpoint, e.Model, e.Tokens, e.Epoch, e.Turns, at
 	n.leader = e.Leader
-	n.flow, n.rest, n.marks = e.Flow, e.Rest, e.Marks
+	n.flow, n.rest, n.marks = e.Flow, e.IdleSince, e.Marks
 	n.prompt, n.bytes = int32(min(e.Prompt, math.MaxInt32)), int32(min(e.Bytes, math.MaxInt32))
 	t.store.moveToFront(byUse, i)
 	t.store.moveToFront(byAge, i)

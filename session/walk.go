@@ -48,7 +48,7 @@ func (t *Table) Restore(now time.Time, k *Kept) {
 	case t.store.at(i).last > last:
 		return
 	case t.store.at(i).endpoint == e.Endpoint:
-		e.Rest = t.store.at(i).rest
+		e.IdleSince = t.store.at(i).rest
 	}
 	t.write(i, &e, last)
 }

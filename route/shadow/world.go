@@ -134,7 +134,7 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 			}
 		}
 		if known && home.Endpoint == c.Name {
-			v.Home, rest = i, home.Rest
+			v.Home, rest = i, home.IdleSince
 			if home.Epoch == c.Epoch &&
 				(g.request.Content == nil || depth >= blocks.Kept(home.Bytes/fleet.BlockBytes)) {
 				cached.CachedTokens = max(cached.CachedTokens, min(home.Tokens, v.PromptTokens-1))
@@ -254,16 +254,16 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 		now := w.clock.Tick(v.Now)
 		if v.Home >= 0 {
 			if idles := &w.at(&v.Candidates[v.Home]).idles; g.retry {
-				idles.Drop(now, home.Rest, &w.returns)
+				idles.Drop(now, home.IdleSince, &w.returns)
 			} else {
-				idles.Return(now, home.Rest, &w.returns)
+				idles.Return(now, home.IdleSince, &w.returns)
 			}
 		}
 		at.idles.Add(now, &w.returns)
 		name := g.name(g.session)
 		w.homes.Put(v.Now, &name, session.Entry{
 			Endpoint: c.Name, Epoch: c.Epoch, Tokens: v.PromptTokens + v.OutputTokens, Bytes: g.content.Bytes,
-			Prompt: v.PromptTokens, Rest: now,
+			Prompt: v.PromptTokens, IdleSince: now,
 		})
 	}
 	if g.request.Content == nil || len(g.content.Blocks) == 0 {

@@ -77,8 +77,8 @@ func (t *Table) Forget(slot int, since uint32) {
 	t.endpoints.Get(slot).idles.Drop(t.clock.latest, since, &t.returns)
 }
 
-// Rest makes a conversation idle at an endpoint and returns the tick to pass to Return.
-func (t *Table) Rest(now time.Time, slot int) uint32 {
+// BeginIdle makes a conversation idle at an endpoint and returns the tick to pass to Return.
+func (t *Table) BeginIdle(now time.Time, slot int) uint32 {
 	at := t.clock.Tick(now)
 	t.endpoints.Get(slot).idles.Add(at, &t.returns)
 	return at

@@ -46,7 +46,7 @@ func TestReadingChangesNothing(t *testing.T) {
 				table.Spend(now, at, 50)
 			case 1:
 				table.Activate(at)
-				rests[at] = append(rests[at], table.Rest(now, at))
+				rests[at] = append(rests[at], table.BeginIdle(now, at))
 				table.Deactivate(at)
 			case 2:
 				if n := len(rests[at]); n > 0 {
@@ -86,7 +86,7 @@ func TestAgeInSteps(t *testing.T) {
 	for range conversations {
 		now = now.Add(time.Minute)
 		for n := range endpoints {
-			table.Rest(now, n)
+			table.BeginIdle(now, n)
 		}
 	}
 	behind := func() (n int) {

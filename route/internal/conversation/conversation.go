@@ -329,11 +329,11 @@ func (t *Table) Close(now time.Time, r *Ref) {
 	}
 }
 
-// Woken notes that a conversation is no longer idle, though its turn is not placed yet.
-func (t *Table) Woken(now time.Time, f *Found) {
+// EndIdle notes that a conversation is no longer idle, though its turn is not placed yet.
+func (t *Table) EndIdle(now time.Time, f *Found) {
 	ref := Ref{name: f.name}
 	t.Revise(now, &ref, f.Entry.Endpoint, func(e session.Entry) session.Entry {
-		e.Rest = 0
+		e.IdleSince = 0
 		return e
 	})
 }

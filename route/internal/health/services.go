@@ -13,8 +13,8 @@ import (
 // answering for one and go on with the others: a gateway one of whose engines hangs, an adapter that blocks its own
 // requests, a server that answers chats and no embeddings. Its health is good then, and it is mute for that service.
 type service struct {
-	name  string
-	heard time.Time // when a byte of an answer last came
+	name       string
+	lastByteAt time.Time // when a byte of an answer last came
 	// of requests for a path: how many answers came, and the longest time that one took
 	answers int
 	longest time.Duration
@@ -37,14 +37,14 @@ func (e *endpoint) service(name string) *service {
 }
 
 // Heard records a byte of an answer of a service, which is no longer mute.
-func (t *Table) Heard(slot int, name string, at time.Time) {
+func (t *Table) ServiceAlive(slot int, name string, at time.Time) {
 	e := t.endpoints.Get(slot)
 	s := e.service(name)
 	if s == nil {
 		if len(e.services) == bound.Few {
 			oldest := 0
 			for i := range e.services {
-				if e.services[i].heard.Before(e.services[oldest].heard) {
+				if e.services[i].lastByteAt.Before(e.services[oldest].lastByteAt) {
 					oldest = i
 				}
 			}
@@ -54,8 +54,8 @@ func (t *Table) Heard(slot int, name string, at time.Time) {
 		e.services = append(e.services, service{name: name})
 		s = &e.services[len(e.services)-1]
 	}
-	if at.After(s.heard) {
-		s.heard = at
+	if at.After(s.lastByteAt) {
+		s.lastByteAt = at
 		t.unmute(s)
 	}
 }
@@ -171,12 +171,12 @@ func (r Reader) HasServices(slot int) bool {
 // has come from the endpoint either.
 func (e *endpoint) late(now time.Time, path string, sent time.Time, silent time.Duration) bool {
 	s := e.service(path)
-	if s == nil || s.answers < fit.Enough || now.Sub(s.heard) < silent ||
+	if s == nil || s.answers < fit.Enough || now.Sub(s.lastByteAt) < silent ||
 		now.Sub(sent) < silent+fit.Bound*s.longest {
 		return false
 	}
 	return e.begun.Sub(sent) >= silent || now.Sub(e.lastByteAt) >= silent &&
-		!slices.ContainsFunc(e.services, func(s service) bool { return now.Sub(s.heard) < silent })
+		!slices.ContainsFunc(e.services, func(s service) bool { return now.Sub(s.lastByteAt) < silent })
 }
 
 // overtaken reports whether a turn of a model, sent at a time, has been left behind: nothing of its model has come for
@@ -185,6 +185,6 @@ func (e *endpoint) late(now time.Time, path string, sent time.Time, silent time.
 // for others.
 func (e *endpoint) overtaken(now time.Time, model string, sent time.Time, silent time.Duration) bool {
 	s := e.service(model)
-	return s != nil && now.Sub(s.heard) >= silent && sent.Sub(s.heard) < mostLoading &&
+	return s != nil && now.Sub(s.lastByteAt) >= silent && sent.Sub(s.lastByteAt) < mostLoading &&
 		e.begun.Sub(sent) >= silent
 }

@@ -19,8 +19,8 @@ func TestMuteService(t *testing.T) {
 	if r.Mutes() {
 		t.Error("a model of which nothing was ever heard is mute")
 	}
-	h.Heard(0, "m", now)
-	h.Heard(0, "n", now)
+	h.ServiceAlive(0, "m", now)
+	h.ServiceAlive(0, "n", now)
 	for _, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
 		h.Mute(now, 0, "m", 0)
 		for _, at := range []time.Duration{0, want*time.Second - 1} {
@@ -38,11 +38,11 @@ func TestMuteService(t *testing.T) {
 			t.Error("not one request at a time tries it")
 		}
 	}
-	h.Heard(0, "m", now.Add(-time.Hour))
+	h.ServiceAlive(0, "m", now.Add(-time.Hour))
 	if !r.Mutes() {
 		t.Error("an old byte ended it")
 	}
-	h.Heard(0, "m", now)
+	h.ServiceAlive(0, "m", now)
 	if r.Mutes() || r.IsMute(now, 0, "m") {
 		t.Error("a byte did not end it")
 	}
@@ -56,7 +56,7 @@ func TestMuteService(t *testing.T) {
 	if r.Mutes() || r.HasServices(0) {
 		t.Error("a restart did not end it")
 	}
-	h.Heard(0, "gone", now)
+	h.ServiceAlive(0, "gone", now)
 	h.Mute(now, 0, "gone", time.Second)
 	if h.UnmuteUntried(now.Add(31*time.Second - 1)); !r.Mutes() {
 		t.Error("a mute service is forgotten before the longest ejection has passed since it could be tried")
@@ -66,7 +66,7 @@ func TestMuteService(t *testing.T) {
 	}
 	for i := range 3 * bound.Few {
 		model := fmt.Sprint(i)
-		h.Heard(0, model, now.Add(time.Duration(i)))
+		h.ServiceAlive(0, model, now.Add(time.Duration(i)))
 		h.Mute(now, 0, model, time.Minute)
 	}
 	if n := len(r.MuteFor(now, 0)); n != bound.Few {

@@ -135,7 +135,7 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 // whatever is expected of its answers: those that are not streamed and have no limit are never overdue by themselves.
 // One whose figures move computes, however long an answer is overdue.
 func TestFiguresOfWork(t *testing.T) {
-	const never = -time.Second
+	const never, soon = -time.Second, 3 * time.Second
 	untilSecond := func(last int, figures func(int) uint64) func(int) uint64 {
 		return func(i int) uint64 {
 			if i > last {
@@ -156,14 +156,14 @@ func TestFiguresOfWork(t *testing.T) {
 		"has no requests":   {func(int) uint64 { return 7 }, false, never, 0},
 		"says nothing":      {func(int) uint64 { return 0 }, true, never, 0},
 		"is asked no more":  {untilSecond(20, func(int) uint64 { return 7 }), true, never, 0},
-		"overdue, it moves": {func(i int) uint64 { return uint64(i/8) + 7 }, true, 3 * time.Second, 0},
+		"overdue, it moves": {func(i int) uint64 { return uint64(i/8) + 7 }, true, soon, 0},
 		"overdue, a step every twelve seconds": {
-			func(i int) uint64 { return uint64(i/12) + 7 }, true, 3 * time.Second, 22,
+			func(i int) uint64 { return uint64(i/12) + 7 }, true, soon, 22,
 		},
-		"overdue, it stops":            {func(i int) uint64 { return uint64(min(i, 30)) + 7 }, true, 3 * time.Second, 40},
-		"overdue, it has not it":       {func(int) uint64 { return 7 }, false, 3 * time.Second, 13},
-		"overdue, it says nothing":     {func(int) uint64 { return 0 }, true, 3 * time.Second, 13},
-		"overdue, it is asked no more": {untilSecond(20, func(i int) uint64 { return uint64(i) + 7 }), true, 3 * time.Second, 30},
+		"overdue, it stops":        {func(i int) uint64 { return uint64(min(i, 30)) + 7 }, true, soon, 40},
+		"overdue, it has not it":   {func(int) uint64 { return 7 }, false, soon, 13},
+		"overdue, it says nothing": {func(int) uint64 { return 0 }, true, soon, 13},
+		"overdue, asked no more":   {untilSecond(20, func(i int) uint64 { return uint64(i) + 7 }), true, soon, 30},
 	} {
 		e := newEngine()
 		e.Works(e.now, 0, 3, false)
@@ -222,7 +222,8 @@ func TestOlderRequestsOfSilence(t *testing.T) {
 		e.send(true, time.Second)
 		e.until(false, long)
 		silent := e.now.Sub(began).String()
-		want := "no data for " + silent + " although its health check is good; requests waiting: 3, the first for " + silent
+		want := "no data for " + silent + " although its health check is good; " +
+			"requests waiting: 3, the first for " + silent
 		if got := e.Reader().Why(0, fleet.StateEjected); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
@@ -284,7 +285,7 @@ func TestLoadingIsNoSilence(t *testing.T) {
 // is mute for the first. What may have another reason proves nothing.
 func TestOneModelIsSilent(t *testing.T) {
 	begin := func(e *engine, model string) { // the answer of a turn that was just sent
-		e.Heard(0, model, e.now)
+		e.ServiceAlive(0, model, e.now)
 		e.Begun(0, e.now)
 	}
 	for name, tt := range map[string]struct {
@@ -299,7 +300,7 @@ func TestOneModelIsSilent(t *testing.T) {
 		}, false},
 		"a stream of n goes on": {func(e *engine, _ *[]Request) {
 			begin(e, "m")
-			e.Heard(0, "n", e.now)
+			e.ServiceAlive(0, "n", e.now)
 		}, false},
 		"an answer of n that is not streamed is computed": {func(e *engine, waits *[]Request) {
 			*waits = append(*waits, Request{Service: "n", Turn: true, Sent: e.now})
@@ -349,13 +350,13 @@ func TestOnePathIsSilent(t *testing.T) {
 		"few are known":       {known: 3, took: time.Second, waited: time.Minute},
 		"another is answered": {
 			known: 9, took: time.Second, waited: time.Minute,
-			then: func(e *engine) { e.Heard(0, path, e.now) },
+			then: func(e *engine) { e.ServiceAlive(0, path, e.now) },
 		},
 		"later turns are begun": {
 			known: 9, took: time.Second, waited: time.Minute, mute: true,
 			then: func(e *engine) {
 				e.Alive(0, e.now)
-				e.Heard(0, "m", e.now)
+				e.ServiceAlive(0, "m", e.now)
 				e.Begun(0, e.now)
 			},
 		},
@@ -367,7 +368,7 @@ func TestOnePathIsSilent(t *testing.T) {
 		e := newEngine()
 		for range tt.known {
 			e.now = e.now.Add(tt.took)
-			e.Heard(0, path, e.now)
+			e.ServiceAlive(0, path, e.now)
 			e.Took(0, path, tt.took)
 		}
 		waits := []Request{{Service: path, Sent: e.now}}
