@@ -121,18 +121,6 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// TestHoldHasBound: while the members go on, it is the bound that ends the hold.
-func TestHoldHasBound(t *testing.T) {
-	s := newShort(t, nil)
-	h := s.hold("d")
-	for len(s.round()) == 0 {
-		if s.now.After(h.Until) {
-			t.Fatalf("at %v it is not called, want it at %v at the latest", s.now, h.Until)
-		}
-	}
-	s.end(s.place("d", h.Lease))
-}
-
 // TestHeldClientLeaves: its hold ends with its Finished, once, whether it was called or not.
 func TestHeldClientLeaves(t *testing.T) {
 	s := newShort(t, nil)

@@ -25,9 +25,9 @@
 // # Inside
 //
 // A decision (decide.go) goes through steps as values, each of which the next one needs: what is asked (asked.go); the
-// endpoints that may take it (candidates.go, overflow.go, prefer.go; unavailable.go where there are none); a row of
-// what is known of each (rows.go); which of them get it, whole or in two legs (legs.go), or that it is held
-// (admission.go), or refused since too many wait (full.go). The last step alone writes: reservation.go and binding.go.
+// endpoints that may take it (candidates.go, overflow.go, prefer.go); a row of what is known of each (rows.go); which
+// of them get it, whole or in two legs (legs.go), or that it is held (admission.go), or refused since there is none or
+// too many wait (refusal.go). The last step alone writes: reservation.go and binding.go.
 // explain.go keeps what a decision rested on. observe.go says which file takes each event, and in which order the rooms
 // hear of it: these are the packages below, each of which owns one kind of state.
 package route

@@ -36,7 +36,7 @@ func (e *endpoint) service(name string) *service {
 	return nil
 }
 
-// Heard records a byte of an answer of a service, which is no longer mute.
+// ServiceAlive records a byte of an answer of a service, which is no longer mute.
 func (t *Table) ServiceAlive(slot int, name string, at time.Time) {
 	e := t.endpoints.Get(slot)
 	s := e.service(name)

@@ -1,0 +1,160 @@
+package route_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route"
+)
+
+// TestJoiningRampsUp: an engine that joins a fleet with traffic gets its share little by little, also under the name of
+// one that has left; those of a fleet that starts do not.
+func TestJoiningRampsUp(t *testing.T) {
+	now := time.Unix(1000, 0)
+	r := route.New(route.Config{Policy: func() pick.Policy { return &costed{} }})
+	declare := func(urls ...string) {
+		d := route.Declared{Source: "test"}
+		for i, url := range urls {
+			d.Endpoints = append(d.Endpoints, fleet.Endpoint{
+				Name: string(rune('a' + i)), URL: url, Weight: 1, Models: []string{"m"},
+			})
+		}
+		r.Observe(now, d)
+		for _, e := range d.Endpoints {
+			r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true}})
+		}
+	}
+	ramp := func(url string) float64 {
+		for _, s := range r.Status(now) {
+			if s.Endpoint.URL == url {
+				return s.Ramp
+			}
+		}
+		t.Fatalf("there is no %s", url)
+		return 0
+	}
+	declare("http://1", "http://2")
+	for range 4 {
+		if _, err := r.Decide(now, &fleet.Request{Model: "m", PromptTokens: 100}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	declare("http://1", "http://other", "http://3")
+	if got := ramp("http://1"); got != 1 {
+		t.Errorf("one of the first endpoints has %v of its share", got)
+	}
+	for _, url := range []string{"http://other", "http://3"} {
+		if got := ramp(url); got == 1 {
+			t.Errorf("%s, which has just joined, has its whole share", url)
+		}
+	}
+}
+
+// TestAnotherAddressIsAnotherEngine: requests running at the old address do not count at the new one, are shown under
+// the name until they end, and leave nothing; state that belongs to the name continues.
+func TestAnotherAddressIsAnotherEngine(t *testing.T) {
+	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Explain: true})
+	now := time.Unix(1000, 0)
+	declare := func(url string) {
+		r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{
+			{Name: "a", URL: url, Weight: 1}, {Name: "b", URL: "http://b", Weight: 1},
+		}})
+	}
+	up := func(name string) {
+		r.Observe(now, route.Probed{
+			Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+		})
+	}
+	declare("http://a1")
+	up("a")
+	r.Observe(now, route.Drain{Endpoint: "b"})
+	ask := func(pin string) route.Decision {
+		p, err := r.Decide(now, &fleet.Request{
+			ID: "r", Model: "m", Session: "s", PromptTokens: 5000, Stream: true, Pin: pin,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Decision
+	}
+	first := ask("a")
+	r.Observe(now, route.FirstByte{Lease: first.Lease})
+	r.Observe(now, route.Finished{Lease: first.Lease, Usage: fleet.Usage{PromptTokens: 5000, OutputTokens: 50}})
+	old := ask("a")
+	if old.CachedTokens == 0 || old.FirstTurn {
+		t.Fatalf("at the first address it goes on as %+v", old)
+	}
+	r.Observe(now, route.Drain{Endpoint: "a"})
+	declare("http://a2")
+	s := r.Status(now)
+	if len(s) != 2 || s[0].Endpoint.URL != "http://a2" || s[0].Load.Requests != 1 || !s[0].Draining ||
+		s[0].Requests != 2 || s[0].State != fleet.StateUnknown {
+		t.Fatalf("status %+v", s)
+	}
+	up("a")
+	r.Observe(now, route.Drain{Endpoint: "a", Off: true})
+	fresh, err := r.Decide(now, &fleet.Request{ID: "r", Model: "m", Session: "s", PromptTokens: 5000, Stream: true})
+	if err != nil || fresh.Endpoint.URL != "http://a2" || fresh.CachedTokens != 0 || fresh.FirstTurn {
+		t.Fatalf("at the new address it goes on as %+v, %v", fresh.Decision, err)
+	}
+	if c := fresh.View.Candidates[0]; c.Load.Requests != 0 || c.WaitMs != 0 || c.Epoch == 0 {
+		t.Errorf("the new engine has %+v", c)
+	}
+	for range 5 { // the old engine is gone, which is not the new one's fault
+		e := r.Observe(now, route.Finished{Lease: old.Lease, Outcome: fleet.ConnectFailed})
+		if len(e.Changes) != 0 {
+			t.Errorf("told %+v", e.Changes)
+		}
+	}
+	if s := r.Status(now); s[0].State != fleet.StateUp || s[0].Load.Requests != 1 || s[0].Failures != 0 {
+		t.Errorf("status %+v", s[0])
+	}
+	r.Observe(now, route.Finished{Lease: fresh.Lease, Usage: fleet.Usage{PromptTokens: 5000, OutputTokens: 50}})
+	if err := r.Idle(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOnlyEndpointIsSpared: the only endpoint of a model is not ejected for a failure, also where its request began
+// when there was another, which has left, and another engine has that one's slot. So it is where its pool was dropped
+// meanwhile, since clients asked for thousands of models.
+func TestOnlyEndpointIsSpared(t *testing.T) {
+	for _, models := range []int{1, 4200} {
+		t.Run(fmt.Sprint(models), func(t *testing.T) {
+			x := newTestRouter(t, nil, "a", "b", "many")
+			x.r.Observe(x.now, route.Configured{
+				Config: route.Config{Policy: func() pick.Policy { return leastWork{} }},
+			})
+			list := make([]fleet.Model, models)
+			for i := range list {
+				list[i].ID = fmt.Sprint("x", i)
+			}
+			x.up("many", nil, list...)
+			var open []route.Decision
+			for range 10 {
+				open = append(open,
+					x.route(fleet.Request{Model: "m", Pin: "a", Class: fleet.Turn, PromptTokens: 10, Seed: 1}))
+			}
+			for i := range list {
+				x.end(x.route(fleet.Request{Model: list[i].ID, Class: fleet.Turn, PromptTokens: 10, Seed: 1}), fleet.OK)
+			}
+			x.declare([]string{"a", "many"}, "")
+			x.declare([]string{"a", "many", "other"}, "")
+			x.up("other", nil, fleet.Model{ID: "o"})
+			for _, d := range open {
+				x.end(d, fleet.EngineError)
+			}
+			for _, s := range x.r.Status(x.now) {
+				if s.Endpoint.Name == "a" && s.State != fleet.StateUp {
+					t.Errorf("the only endpoint of its model is %s", s.State)
+				}
+			}
+			if x.r.Stats().EjectionsSpared == 0 {
+				t.Error("no ejection was due")
+			}
+		})
+	}
+}
