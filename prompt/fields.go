@@ -68,6 +68,7 @@ const (
 	fOptions
 	fPreviousResponseID
 	fLogprobStartLen
+	fCachePrompt
 	numFields
 )
 
@@ -90,7 +91,7 @@ var fieldNames = [numFields]string{
 	fVLLMXargs: "vllm_xargs", fMMHashes: "mm_hashes", fEncoderURLs: "encoder_urls",
 	fNeedWaitForMMInputs: "need_wait_for_mm_inputs", fNumItemsAssigned: "num_items_assigned",
 	fHTTPWorkerIPC: "http_worker_ipc", fBackground: "background", fKeepAlive: "keep_alive",
-	fLogprobStartLen: "logprob_start_len",
+	fLogprobStartLen: "logprob_start_len", fCachePrompt: "cache_prompt",
 }
 
 // longestField is the length of the longest of fieldNames.

@@ -24,7 +24,7 @@ type Prompt struct {
 	// context that Ollama is to load the model with, in tokens (options.num_ctx); 0 for none; at most 2^31-1
 	Window int
 
-	// it asks for what an engine knows of a prompt only when it computes it: log probabilities of its tokens
+	// an engine computes the whole prompt: its client says so, or asks for log probabilities of its tokens
 	ReadsNoCache bool
 
 	TextBytes int // bytes of decoded prompt text, plus tools as JSON, without media
@@ -211,11 +211,12 @@ func (s *scan) prompt(body []byte, p *Prompt) {
 
 // readsNoCache reports whether log probabilities of the prompt are asked for: vLLM then reads no cache (0.33.0,
 // sampling_params.py), SGLang none of the tokens from the first on that is asked for (schedule_batch.py). OpenAI's
-// completions ask for them with echo and logprobs.
+// completions ask for them with echo and logprobs. With cache_prompt false llama-server reads none (0.7.0,
+// server-context.cpp).
 func (s *scan) readsNoCache(body []byte) bool {
 	is := func(f field, k jsonscan.Kind) bool { return s.fields[f].Kind == k }
 	start := s.fields[fLogprobStartLen]
-	return is(fPromptLogprobs, jsonscan.Number) ||
+	return is(fPromptLogprobs, jsonscan.Number) || is(fCachePrompt, jsonscan.False) ||
 		is(fEcho, jsonscan.True) && (is(fLogprobs, jsonscan.Number) || is(fLogprobs, jsonscan.True)) ||
 		is(fReturnLogprob, jsonscan.True) && start.Kind == jsonscan.Number &&
 			string(body[start.At.Start:start.At.End]) == "0"

@@ -126,6 +126,11 @@ func TestParse(t *testing.T) {
 			"log probabilities of the prompt", Chat, `{"messages":[{"content":"ab"}],"prompt_logprobs":0}`,
 			Prompt{N: 1, TextBytes: 2, ReadsNoCache: true},
 		},
+		{
+			"no cache for the prompt", Chat, `{"messages":[{"content":"ab"}],"cache_prompt":false}`,
+			Prompt{N: 1, TextBytes: 2, ReadsNoCache: true},
+		},
+		{"a cache for the prompt", Chat, `{"messages":[{"content":"ab"}],"cache_prompt":true}`, Prompt{N: 1, TextBytes: 2}},
 		{"none of the prompt", Chat, `{"prompt_logprobs":null,"logprobs":true,"echo":false}`, Prompt{N: 1}},
 		{
 			"an echo with log probabilities", Completions, `{"prompt":"ab","echo":true,"logprobs":1}`,

@@ -22,6 +22,7 @@ var bodies = []string{
 	`{"prompt":[[1,2],[3]],"suffix":"ab","stream":false}`, `{"prompt":["a",1,{"x":[2,"\ud83d\ude00"]}]}`,
 	`{"text":"abc","input_ids":[1,2],"sampling_params":{"max_new_tokens":9,"n":3}}`,
 	`{"prompt":"a","echo":true,"logprobs":1,"prompt_logprobs":0,"return_logprob":true,"logprob_start_len":0}`,
+	`{"prompt":"a","cache_prompt":false}`,
 	`{"model":"l","messages":[{"content":"a","images":["AAAA"]}],"options":{"num_predict":-1,"num_ctx":8192},"stream":null}`,
 	`{"mod\u0065l":"\u0067pt","\u0073tream":true,"n":1e2,"max_tokens":1.5e3}`,
 	`{"model":"a","model":null,"stream":true,"stream":false,"session_id":"x","session_id":"","conversation_params":{"conversation_id":"a\u0000"}}`,
@@ -103,7 +104,7 @@ func expected(api API, body []byte, h http.Header) (want Prompt, ok bool) {
 		want.N = n
 	}
 	number := func(name string) bool { return kind(name) == '-' || kind(name) >= '0' && kind(name) <= '9' }
-	want.ReadsNoCache = number("prompt_logprobs") ||
+	want.ReadsNoCache = number("prompt_logprobs") || kind("cache_prompt") == 'f' ||
 		kind("echo") == 't' && (number("logprobs") || kind("logprobs") == 't') ||
 		kind("return_logprob") == 't' && string(r["logprob_start_len"]) == "0"
 	if id := r.str("previous_response_id"); isID(id) {
