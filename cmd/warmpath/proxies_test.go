@@ -62,8 +62,8 @@ func TestLinesOfProxies(t *testing.T) {
 			12_000,
 		},
 		{
-			"caddy", "{\nadmin off\n}\n" + strings.NewReplacer(
-				"llm.example.com", "http://$AT", "127.0.0.1:8080", "$TO",
+			"caddy", strings.NewReplacer(
+				"  servers {", "  admin off\n  servers {", "llm.example.com", "http://$AT", "127.0.0.1:8080", "$TO",
 			).Replace(lines("caddyfile")),
 			[]string{"run", "--config", "$FILE", "--adapter", "caddyfile"},
 			30_000,
