@@ -130,7 +130,10 @@ func TestParse(t *testing.T) {
 			"no cache for the prompt", Chat, `{"messages":[{"content":"ab"}],"cache_prompt":false}`,
 			Prompt{N: 1, TextBytes: 2, ReadsNoCache: true},
 		},
-		{"a cache for the prompt", Chat, `{"messages":[{"content":"ab"}],"cache_prompt":true}`, Prompt{N: 1, TextBytes: 2}},
+		{
+			"a cache for the prompt", Chat, `{"messages":[{"content":"ab"}],"cache_prompt":true}`,
+			Prompt{N: 1, TextBytes: 2},
+		},
 		{"none of the prompt", Chat, `{"prompt_logprobs":null,"logprobs":true,"echo":false}`, Prompt{N: 1}},
 		{
 			"an echo with log probabilities", Completions, `{"prompt":"ab","echo":true,"logprobs":1}`,

@@ -25,10 +25,10 @@ type Scanner struct {
 
 	afterCR bool // the last byte was a carriage return that ended a line
 
-	f     figures
-	found bool
-	last  []byte // the end of the last SGLang answer: every chunk has one, only the last is parsed
-	id    string
+	f      figures
+	found  bool
+	counts Counts // of the incomplete line, SGLang's alone
+	id     string
 
 	items []string // that were not taken yet
 	named int      // items whose id was found
@@ -63,7 +63,7 @@ const headBytes = 512
 
 // Reset prepares the scanner for another stream and keeps its memory.
 func (s *Scanner) Reset(api string) {
-	*s = Scanner{API: api, part: s.part[:0], last: s.last[:0]}
+	*s = Scanner{API: api, part: s.part[:0]}
 }
 
 // Write reads the next piece of the stream. It keeps no reference to p.
@@ -84,6 +84,7 @@ func (s *Scanner) Write(p []byte) {
 			s.hold(p[:end])
 			s.flush()
 		} else {
+			s.tally(p[:end])
 			s.line(p[:min(end, headBytes)], lastBytes(p[:end], TailBytes), end)
 		}
 		s.afterCR = p[end] == '\r'
@@ -119,8 +120,18 @@ func (s *Scanner) TakeItems() []string {
 	return ids
 }
 
+// tally reads the counts in the next part of a line. Each of SGLang's chunks has all of them, and log probabilities of
+// all tokens so far between them.
+func (s *Scanner) tally(p []byte) {
+	if s.API == APIGenerate {
+		s.counts.API = s.API
+		s.counts.Write(p)
+	}
+}
+
 // hold keeps the incomplete line at the end of a piece: its first headBytes and at least its last TailBytes.
 func (s *Scanner) hold(p []byte) {
+	s.tally(p)
 	if s.size < headBytes {
 		copy(s.head[s.size:], p)
 	}
@@ -143,6 +154,7 @@ func (s *Scanner) flush() {
 
 // line reads one line of size bytes, given its beginning and its end, which may overlap or leave a gap.
 func (s *Scanner) line(head, end []byte, size int) {
+	defer s.counts.Reset(s.API)
 	if size == 0 {
 		s.event = eventNone
 		return
@@ -213,14 +225,14 @@ func (s *Scanner) payload(head, end []byte, whole bool, size int) {
 			s.named++
 		}
 	}
-	if class == eventPing || class == eventError || !s.hint(end) {
+	if class == eventPing || class == eventError {
 		return
 	}
-	if s.API == APIGenerate {
-		s.last = append(s.last[:0], end...)
-		return
+	if s.counts.found {
+		s.figures(&s.counts.f)
+	} else if s.hint(end) {
+		s.parse(end, class)
 	}
-	s.parse(end, class)
 }
 
 // hasText reports whether an event has a member of that name, in quotes, whose value is a text.
@@ -242,10 +254,8 @@ func hasText(event []byte, name string) bool {
 // text about usage does not pass.
 func (s *Scanner) hint(end []byte) bool {
 	switch s.API {
-	case APICountTokens:
+	case APICountTokens, APIGenerate:
 		return false
-	case APIGenerate:
-		return bytes.Contains(end, []byte(`"meta_info"`))
 	case APIOllamaChat, APIOllamaGenerate:
 		return bytes.Contains(end, []byte(`"done"`)) || bytes.Contains(end, []byte(`"total_duration"`))
 	}
@@ -280,13 +290,17 @@ func (s *Scanner) parse(end []byte, class eventClass) {
 	}
 	t := tail{api: api, inner: class.inner(), trusted: class == eventCompleted}
 	if t.read(end) {
-		if !s.found {
-			s.f = noFigures()
-		}
-		s.f.merge(&t.f)
-		s.found = true
+		s.figures(&t.f)
 	}
 	s.done = s.done || t.done
+}
+
+// figures takes those of a later event.
+func (s *Scanner) figures(later *figures) {
+	if !s.found {
+		s.f, s.found = noFigures(), true
+	}
+	s.f.merge(later)
 }
 
 // Close ends the stream and returns its usage; ok is false if there was none.
@@ -295,10 +309,6 @@ func (s *Scanner) Close() (u fleet.Usage, ok bool) {
 		done, whole := s.done, s.complete()
 		s.flush()
 		s.done = s.done && (done || whole)
-	}
-	if len(s.last) > 0 {
-		s.parse(s.last, eventNone)
-		s.last = s.last[:0]
 	}
 	if !s.found {
 		return u, false

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,6 +61,37 @@ func TestBytesAreSacred(t *testing.T) {
 	r.post("/odd%2Fpath/x", "not json at all")
 	if got.path != "/odd%2Fpath/x" || got.body != "not json at all" {
 		t.Errorf("unknown path: engine got %q %q", got.path, got.body)
+	}
+}
+
+// TestUsageFarFromTheEnd: what an engine counts is learnt also where log probabilities or token ids follow it.
+func TestUsageFarFromTheEnd(t *testing.T) {
+	much := "[1" + strings.Repeat(",1", 20_000) + "]"
+	answers := map[string]string{
+		"/generate": `{"text":"x","meta_info":{"prompt_tokens":20,"output_token_logprobs":` + much +
+			`,"completion_tokens":3,"cached_tokens":16}}`,
+		"/v1/chat/completions": `{"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":3,` +
+			`"prompt_tokens_details":{"cached_tokens":16}},"prompt_token_ids":` + much + "}",
+	}
+	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, q *http.Request) {
+		body := answers[q.URL.Path]
+		w.Header().Set("Content-Type", "application/json")
+		if q.Header.Get("X-Told") != "" {
+			w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		}
+		io.WriteString(w, body)
+	})
+	n := 0
+	for path := range answers {
+		for _, told := range []string{"", "yes"} { // the length of the answer
+			r.post(path, `{"model":"m","text":"a","messages":[{"role":"user","content":"a"}]}`, "X-Told", told)
+			n++
+			if got := r.last(n).Usage; got != (fleet.Usage{
+				PromptTokens: 20, CachedTokens: 16, OutputTokens: 3, CachedKnown: true,
+			}) {
+				t.Errorf("%s, its length told: %q: usage = %+v", path, told, got)
+			}
+		}
 	}
 }
 

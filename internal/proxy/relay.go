@@ -29,6 +29,7 @@ type relayMemory struct {
 	relay   relay
 	scanner answer.Scanner
 	tail    rewrite.Tail
+	counts  answer.Counts
 	small   *[eventBytes]byte // nil while it waits or pieces are large
 	large   *[relayBytes]byte // nil while pieces are small
 }
@@ -85,6 +86,7 @@ type relay struct {
 	opaque  bool // compressed, so unreadable
 	scanner *answer.Scanner
 	tail    *rewrite.Tail
+	counts  *answer.Counts
 	ending  [3]byte // the last bytes passed on
 	held    []byte  // see holds
 	keeps   []byte  // the answer so far, see learnKept
@@ -102,8 +104,9 @@ func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 	defer mem.free()
 	mem.scanner.Reset(a.c.API.String())
 	mem.tail.Reset()
+	mem.counts.Reset(a.c.API.String())
 	r := &mem.relay
-	*r = relay{attempt: a, res: res, scanner: &mem.scanner, tail: &mem.tail}
+	*r = relay{attempt: a, res: res, scanner: &mem.scanner, tail: &mem.tail, counts: &mem.counts}
 	r.readHeader()
 	waits, _ := res.Body.(interface{ Wait() })
 	for large := !r.pieces; ; {
@@ -426,6 +429,9 @@ func (r *relay) look(piece []byte) {
 	if r.opaque {
 		return
 	}
+	if !r.events && !r.lines {
+		r.counts.Write(piece)
+	}
 	if r.pieces {
 		r.scanner.Write(piece)
 		if r.c.p.returns != nil {
@@ -510,6 +516,9 @@ func (r *relay) finish() (next *route.Plan) {
 		}
 	} else if r.fin.Outcome == fleet.OK {
 		r.fin.Usage, _ = answer.ParseUsage(c.API.String(), r.tail.Bytes)
+	}
+	if r.fin.Outcome == fleet.OK && r.fin.Usage == (fleet.Usage{}) {
+		r.fin.Usage, _ = r.counts.Usage()
 	}
 	if r.fin.Outcome == fleet.OK && r.fin.Usage.OutputTokens == 0 && r.c.Request.Class == fleet.Turn {
 		r.count()
