@@ -161,10 +161,10 @@ func (p *Prober) Relist(name string) (told func(ctx context.Context)) {
 		if name != "" && t != p.byName[name] {
 			continue
 		}
+		t.relist.Store(true) // before list: a round that closes its channel has seen this
 		if now := t.list(); now != nil {
 			asked = append(asked, now)
 		}
-		t.relist.Store(true)
 		select {
 		case t.wake <- struct{}{}:
 		default:
