@@ -187,7 +187,7 @@ func (s *Stream) store(e *Event, ops *Ops) {
 		}
 	}
 	s.stats.Stored += uint64(len(e.Hashes))
-	op := Op{Kind: Stored, Session: e.Session, Tokens: e.BlockTokens}
+	op := Op{Kind: Stored, Session: e.Session}
 	if e.HasParent {
 		op.Parent = parent
 	}
@@ -311,7 +311,6 @@ type Op struct {
 	Kind     Kind
 	Parent   uint64 // of a stored op: the block before the first; 0 at the beginning of a prompt
 	Session  string
-	Tokens   int // tokens per block
 	from, to int // range in Ops.names
 }
 

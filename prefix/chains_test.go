@@ -70,8 +70,8 @@ func TestChainsOnly(t *testing.T) {
 			few.Drop(i)
 		}
 		checkInvariants(t, few)
-		if few.Blocks() != 0 || few.table.count != 0 {
-			t.Fatalf("%d blocks, %d entries are left", few.Blocks(), few.table.count)
+		if few.Blocks() != 0 || few.table.entries() != 0 {
+			t.Fatalf("%d blocks, %d entries are left", few.Blocks(), few.table.entries())
 		}
 	})
 }
@@ -95,8 +95,8 @@ func TestChainsContradict(t *testing.T) {
 			x.Clear(i)
 		}
 		checkInvariants(t, x)
-		if x.Blocks() != 0 || x.table.count != 0 {
-			t.Fatalf("%d blocks, %d entries are left", x.Blocks(), x.table.count)
+		if x.Blocks() != 0 || x.table.entries() != 0 {
+			t.Fatalf("%d blocks, %d entries are left", x.Blocks(), x.table.entries())
 		}
 	})
 }

@@ -21,7 +21,35 @@ func (x *Index) Holds(slot int, hash uint64) bool {
 }
 
 // Blocks is the number of distinct blocks in all slots.
-func (x *Index) Blocks() int { return x.blocks }
+func (x *Index) Blocks() (n int) {
+	free := x.nodes.freed()
+	for i := range x.nodes.next {
+		if !free[i] {
+			n += int(x.nodes.at(i).length)
+		}
+	}
+	return n
+}
+
+// entries is the number of entries in the table.
+func (t *table) entries() (n int) {
+	for i := range t.parts {
+		n += t.parts[i].count
+	}
+	return n
+}
+
+// freed are the records that wait for their next use.
+func (p *pool[T, P]) freed() map[uint32]bool {
+	free := map[uint32]bool{}
+	for i := p.free; i != 0; i = *P(p.at(i)).link() {
+		free[i] = true
+	}
+	return free
+}
+
+// given is the number of records handed out.
+func (p *pool[T, P]) given() int { return int(p.next) - len(p.freed()) }
 
 // Bytes is the memory used, in bytes. It does not decrease: freed memory is kept for reuse.
 func (x *Index) Bytes() int64 {

@@ -48,7 +48,6 @@ type Config struct {
 type Index struct {
 	table   table // hash -> address of the block; with Chains only of first blocks of runs
 	chains  bool  // Config.Chains
-	blocks  int   // in all runs
 	chunks  pool[chunk, *chunk]
 	nodes   pool[node, *node]
 	members pool[member, *member]

@@ -179,9 +179,10 @@ func TestClearAndDropLeaveNothing(t *testing.T) {
 				t.Fatalf("slot %d still holds %d blocks", s, x.Len(s))
 			}
 		}
-		if x.Blocks() != 0 || x.nodes.given != 1 || x.chunks.given != 1 || x.members.given != 1 || len(x.repeats) != 0 {
+		nodes, chunks, members := x.nodes.given()-1, x.chunks.given()-1, x.members.given()-1
+		if x.Blocks() != 0 || nodes != 0 || chunks != 0 || members != 0 || len(x.repeats) != 0 {
 			t.Fatalf("%d blocks, %d nodes, %d chunks, %d members and %d repeats are left",
-				x.Blocks(), x.nodes.given-1, x.chunks.given-1, x.members.given-1, len(x.repeats))
+				x.Blocks(), nodes, chunks, members, len(x.repeats))
 		}
 		checkInvariants(t, x)
 	}

@@ -122,7 +122,6 @@ func (x *Index) push(n uint32, hashes []uint64) uint32 {
 	if nd.length > before {
 		nd.full = 0
 	}
-	x.blocks += int(nd.length - before)
 	return nd.length - before
 }
 
@@ -159,7 +158,6 @@ func (x *Index) chop(n uint32) {
 // cut shortens a run to a length; at 0 the node goes. No slot holds the cut part, so it has no children.
 func (x *Index) cut(n, length uint32) {
 	nd := x.nodes.at(n)
-	x.blocks -= int(nd.length - length)
 	if x.chains && length == 0 && nd.length > 0 {
 		first := nd.first<<chunkBits | nd.start
 		x.table.remove(x.hashAt(first), first)

@@ -17,7 +17,6 @@ type pool[T any, P linked[T]] struct {
 	pages []*[pageLen]T
 	next  uint32 // lowest index never used
 	free  uint32 // head of the free list; 0 means none, since index 0 is never freed
-	given int    // records in use
 }
 
 // at returns the record at an index.
@@ -27,7 +26,6 @@ func (p *pool[T, P]) at(i uint32) *T {
 
 // take allocates a record, with its earlier content.
 func (p *pool[T, P]) take() uint32 {
-	p.given++
 	if i := p.free; i != 0 {
 		p.free = *P(p.at(i)).link()
 		return i
@@ -44,5 +42,4 @@ func (p *pool[T, P]) take() uint32 {
 func (p *pool[T, P]) give(i uint32) {
 	*P(p.at(i)).link() = p.free
 	p.free = i
-	p.given--
 }

@@ -13,7 +13,6 @@ const warmLen = 32
 // per entry. The word is 32 bits of the scattered hash and the address; the rest of the hash is stored at the address.
 type table struct {
 	parts  [segments]segment
-	count  int
 	warmth uint64 // meaningless, see warm
 }
 
@@ -74,7 +73,6 @@ func (x *Index) add(hash uint64, address uint32) bool {
 		if e == 0 {
 			s.entries[i] = uint64(tag)<<32 | uint64(address)
 			s.count++
-			x.table.count++
 			return true
 		}
 		if uint32(e>>32) == tag && x.hashAt(uint32(e)) == hash {
@@ -102,7 +100,6 @@ func (t *table) remove(hash uint64, address uint32) {
 	}
 	s.entries[i] = 0
 	s.count--
-	t.count--
 }
 
 // place is the entry of an address. An address has one entry, so the hash need not be compared.

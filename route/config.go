@@ -135,7 +135,7 @@ func (c Config) backlog() backlog.Config {
 }
 
 func (c Config) pools() pool.Config {
-	p := pool.Config{Rules: rules(c.Policy, &c.Disaggregation), Aliases: c.Aliases, Without: c.Without}
+	p := pool.Config{Rules: rules(c.Policy, &c.Disaggregation), Aliases: c.Aliases}
 	for i := range c.Models {
 		m := &c.Models[i]
 		p.Some = append(p.Some, pool.SomeRules{Names: m.Names, Rules: rules(m.Policy, &m.Disaggregation)})

@@ -78,7 +78,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	case PeerGone:
 		r.peerGone(now, &ev)
 	case FleetClock:
-		r.replicas.self, r.replicas.clockOffset = ev.Self, ev.Offset
+		r.replicas.self = ev.Self
 		r.backlog.SetClock(ev.Offset)
 	case Tick:
 	}

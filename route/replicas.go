@@ -83,14 +83,12 @@ type peerLease struct {
 
 // replicas is the state about other routers.
 type replicas struct {
-	self        uint64
-	seq         uint64 // requests placed so far
-	clockOffset time.Duration
-	peers       map[uint64]*peer
-	leases      map[peerLease]uint32 // index in reservations
-	pools       map[uint64]string    // names by hash of pools that are not kept, of this generation; "" for none
-	at          uint64
-	lost        uint64 // placed requests that were not accepted
+	self   uint64
+	seq    uint64 // requests placed so far
+	peers  map[uint64]*peer
+	leases map[peerLease]uint32 // index in reservations
+	pools  map[uint64]string    // names by hash of pools that are not kept, of this generation; "" for none
+	at     uint64
 
 	news   []News
 	placed [2]Placed
@@ -261,9 +259,6 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	ep, from := r.endpoints.Keyed(placed.Endpoint), r.peer(ev.Peer)
 	name := peerLease{ev.Peer, ev.News.Lease}
 	if _, known := o.leases[name]; known || !ep.Exists() || from == nil || from.leases >= bound.Most {
-		if !known {
-			o.lost++
-		}
 		return
 	}
 	from.leases++

@@ -24,17 +24,6 @@ func (b *Bindings) Peek(conversation uint64) (rank uint64, ok bool) {
 	return b.table[i].rank, ok
 }
 
-// Get returns a conversation's rank and makes it the most recently used.
-func (b *Bindings) Get(conversation uint64) (rank uint64, ok bool) {
-	i, ok := b.index[conversation]
-	if !ok {
-		return 0, false
-	}
-	b.unlink(i)
-	b.link(i)
-	return b.table[i].rank, true
-}
-
 // Put sets the rank of a conversation.
 func (b *Bindings) Put(conversation, rank uint64) {
 	i, ok := b.index[conversation]

@@ -6,7 +6,6 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/internal/arrivals"
 	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/cache"
@@ -44,7 +43,6 @@ type Config struct {
 	Rules               // of all pools
 	Some    []SomeRules // of some; of several entries that have a pool's name the first counts
 	Aliases []fleet.Alias
-	Without ablation.Set
 }
 
 // rules are those of the pool of a name.
