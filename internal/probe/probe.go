@@ -181,11 +181,12 @@ func (p *Prober) Relist(name string) (told func(ctx context.Context)) {
 	}
 }
 
-// list is closed when the engine has been asked for its models; nil if that was less than an Interval ago.
+// list is closed when the engine has been asked for its models; nil if that was less than an Interval ago, or if it does
+// not answer.
 func (t *target) list() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.listing == nil && time.Since(t.listed) >= t.p.cfg.Interval {
+	if t.listing == nil && t.answers && time.Since(t.listed) >= t.p.cfg.Interval {
 		t.listing = make(chan struct{})
 	}
 	return t.listing

@@ -947,5 +947,14 @@ func TestRelist(t *testing.T) {
 		if n := f.count("/v1/models"); n < 3 || n > 5 {
 			t.Errorf("models asked for %d times after two seconds of demand; want about two more", n)
 		}
+		f.mu.Lock()
+		f.hang = true
+		f.mu.Unlock()
+		time.Sleep(time.Minute)
+		began := time.Now()
+		p.Relist("")(t.Context())
+		if took := time.Since(began); took > 0 {
+			t.Errorf("an engine that does not answer is waited for: %v", took)
+		}
 	})
 }

@@ -36,6 +36,7 @@ type target struct {
 	mu        sync.Mutex
 	endpoints []fleet.Endpoint // guarded by mu
 	changed   bool             // guarded by mu: endpoints have not been told all yet
+	answers   bool             // guarded by mu: it is up, and answered when it was last asked anything
 	listed    time.Time        // guarded by mu: when it was last asked about its models
 	listing   chan struct{}    // guarded by mu: closed when it has been asked for them; nil while nobody waits for that
 
@@ -124,6 +125,9 @@ func (t *target) run(ctx context.Context) {
 		if !panics.Catch(t.p.log, panics.Probe, func() { t.round(ctx) }) {
 			t.alive = time.Now().Add(t.p.cfg.Interval)
 		}
+		t.mu.Lock()
+		t.answers = t.health == up && t.waits == 0
+		t.mu.Unlock()
 		if listing != nil {
 			close(listing)
 		}
