@@ -181,8 +181,8 @@ func (p *Prober) Relist(name string) (told func(ctx context.Context)) {
 	}
 }
 
-// list is closed when the engine has been asked for its models; nil if that was less than an Interval ago, or if it does
-// not answer.
+// list is closed when the engine has been asked for its models; nil if that was less than an Interval ago, or if it
+// does not answer.
 func (t *target) list() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
