@@ -65,8 +65,9 @@ func bare(body []byte) bool {
 }
 
 // lacksModel reports whether a message in lower case says that there is no such model: "The model `m` does not exist."
-// (vLLM 0.32.0, SGLang, TensorRT-LLM), "model 'm' not found, try pulling it first" (Ollama 0.33), "model not found"
-// (llama.cpp as a router), "LoRA adapters are not loaded: m" (SGLang 0.5), "model: m" (Anthropic's form).
+// (vLLM 0.32.0, SGLang, TensorRT-LLM), "model 'm' not found, try pulling it first" (Ollama 0.33), "model not found",
+// "model is not loaded" and, when it has just gone, "model name=m is not running" (llama.cpp as a router), "LoRA
+// adapters are not loaded: m" (SGLang 0.5), "model: m" (Anthropic's form).
 func lacksModel(text string) bool {
 	text, _, _ = strings.Cut(text, " valid aliases:") // vLLM lists all names behind it
 	if len(text) > longestComplaint {
@@ -79,7 +80,7 @@ func lacksModel(text string) bool {
 		return false
 	}
 	for _, said := range [...]string{
-		"does not exist", "not found", "not loaded", "no such", "unknown model", "no model",
+		"does not exist", "not found", "not loaded", "not running", "no such", "unknown model", "no model",
 	} {
 		if strings.Contains(text, said) {
 			return true

@@ -25,6 +25,15 @@ func TestAbsent(t *testing.T) {
 			`{"object":"error","message":"Not Found","type":"NotFound","param":null,"code":404}`, AbsentPath,
 		},
 		{"llamacpp", 404, `{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}`, AbsentPath},
+		{
+			"llama.cpp as a router, a model that has gone", 400,
+			`{"error":{"code":400,"message":"model name=m is not running","type":"invalid_request_error"}}`,
+			AbsentModel,
+		},
+		{
+			"llama.cpp as a router, a model that is not loaded", 400,
+			`{"error":{"code":400,"message":"model is not loaded","type":"invalid_request_error"}}`, AbsentModel,
+		},
 		{"ollama", 404, "404 page not found", AbsentPath},
 		{"ollama 0.33, path", 404, string(fixture(t, "ollama/0.33.0-rc2/no_path.txt")), AbsentPath},
 		{"ollama 0.33, model", 404, string(fixture(t, "ollama/0.33.0-rc2/no_model.json")), AbsentModel},

@@ -197,8 +197,8 @@ func keyBefore(b []byte, colon int) (key []byte, at int) {
 	return b[at+1 : end], at
 }
 
-// TailBytes is how much of the end of an answer, or of one event of a stream, is read. Usage is at the end of all known
-// answers; only what follows it (llama.cpp's timings, Responses' user and metadata) must fit.
+// TailBytes is how much of the end of an answer, or of one event of a stream, is read. Usage is at the end of most
+// answers; only what follows it (llama.cpp's timings, Responses' user and metadata) must fit. Counts reads the others.
 const TailBytes = 8 << 10
 
 func lastBytes(b []byte, n int) []byte { return b[max(0, len(b)-n):] }
