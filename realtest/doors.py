@@ -1,6 +1,7 @@
 """What must work on two healthy engines: every door, with the official clients, streaming included."""
 
 import concurrent.futures
+import json
 import time
 
 import anthropic
@@ -220,6 +221,26 @@ class Doors:
         if self.router:
             counted = self.router.metrics()["warmpath_cached_tokens_total"] - before
             self.assertEqual(counted, sum(cached), "the router reads cached tokens from usage")
+
+    def test_usage_is_counted_where_much_follows_it(self):
+        """Log probabilities, token ids and vectors keep it more than 8 KB from the end of the answer."""
+        self.need_router()
+        for path, body in {
+            "sglang": [("/generate", {"text": words(self.kind, 200, fresh()), "return_logprob": True, "sampling_params": {"max_new_tokens": 600, "ignore_eos": True}})],
+            "vllm": [("/v1/chat/completions", chat(words(self.kind, 4000, fresh()), return_token_ids=True))],
+            "llama": [("/v1/embeddings", {"model": MODEL, "input": [fresh() for _ in range(8)]})],
+        }.get(self.kind, []):
+            for stream in (False, True) if path == "/generate" else (False,):
+                with self.subTest(path, stream=stream):
+                    before = self.router.metrics()
+                    answer = raw.post(self.url, path, body | ({"stream": True} if stream else {}))
+                    self.addCleanup(answer.close)
+                    found = list(answer.read())[-1] if stream else json.loads(answer.answer.read())
+                    usage = found.get("usage") or found["meta_info"]
+                    after = self.router.metrics()
+                    for name in ("prompt", "output"):
+                        counted = after.get(f"warmpath_{name}_tokens_total", 0) - before.get(f"warmpath_{name}_tokens_total", 0)
+                        self.assertEqual(counted, usage.get("prompt_tokens" if name == "prompt" else "completion_tokens", 0), name)
 
     def test_the_session_id_is_echoed_or_minted(self):
         self.need_router()
