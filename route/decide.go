@@ -8,6 +8,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/cost"
+	"github.com/warmpath/warmpath/route/internal/registry"
 	"github.com/warmpath/warmpath/route/learnt"
 )
 
@@ -127,23 +128,7 @@ func (r *Router) commit(
 	policy.Placed(&p.choice, q.req)
 	c := p.row()
 	ep := r.endpoints.At(c.Slot)
-	made.Endpoint, made.Kind, made.Peer = ep.Spec(), c.Kind, ep.Peer()
-	made.Model, made.Adapter, made.Pool, made.Policy = c.Model, c.Adapter, q.pool.Name(), policy.Needs.Name
-	made.Session, made.FirstTurn, made.NewID = clientsID(who.ID), v.FirstTurn, v.NewID
-	if since := r.readers.admission.Since(q.req.Hold); !since.IsZero() {
-		made.Held = q.now.Sub(since)
-	}
-	made.Reason, made.Candidates, made.Full = choice.Reason, v.Eligible(), v.Full
-	made.PromptTokens, made.CachedTokens = v.PromptTokens, c.CachedTokens
-	made.Leg, made.Why, made.Weighed, made.CacheGate = v.Leg, chose.why, chose.weighed, v.CacheGate
-	made.TellSession, made.Precedence, made.Passed = ep.KeepsSessions(), ep.Precedence(), chose.passed
-	made.Answered, made.Lost = r.endpoints.Answered(ep, q.req.Path)
-	if v.Leg == fleet.LegPrefill {
-		made.Handover = ep.Handover()
-	}
-	if made.Model == "" || q.req.Model == "" {
-		made.Model = q.req.Model
-	}
+	r.describeChoice(q, chose, p, ep, made)
 	scope := p.scope
 	if r.cfg.Explain && c.Terms != (pick.Terms{}) { // the policy has filled them in
 		scope = cost.ForChoice(v)
@@ -177,6 +162,29 @@ func (r *Router) commit(
 		r.tellPlaced(q, p, res, said)
 	}
 	r.decisions++
+}
+
+// describeChoice fills in what a decision says of the row chosen for a leg, but for predictions of time and the lease.
+func (r *Router) describeChoice(q *asked, chose *chosen, p *placement, ep registry.Endpoint, made *Decision) {
+	v, c := p.view, p.row()
+	made.Endpoint, made.Kind, made.Peer = ep.Spec(), c.Kind, ep.Peer()
+	made.Model, made.Adapter, made.Pool = c.Model, c.Adapter, q.pool.Name()
+	made.Policy = r.pools.Policy(q.pool, v.Leg).Needs.Name
+	made.Session, made.FirstTurn, made.NewID = clientsID(p.who.ID), v.FirstTurn, v.NewID
+	if since := r.readers.admission.Since(q.req.Hold); !since.IsZero() {
+		made.Held = q.now.Sub(since)
+	}
+	made.Reason, made.Candidates, made.Full = p.choice.Reason, v.Eligible(), v.Full
+	made.PromptTokens, made.CachedTokens = v.PromptTokens, c.CachedTokens
+	made.Leg, made.Why, made.Weighed, made.CacheGate = v.Leg, chose.why, chose.weighed, v.CacheGate
+	made.TellSession, made.Precedence, made.Passed = ep.KeepsSessions(), ep.Precedence(), chose.passed
+	made.Answered, made.Lost = r.endpoints.Answered(ep, q.req.Path)
+	if v.Leg == fleet.LegPrefill {
+		made.Handover = ep.Handover()
+	}
+	if made.Model == "" || q.req.Model == "" {
+		made.Model = q.req.Model
+	}
 }
 
 // counts reports whether a turn counts among those that its pool's policy places: there was a choice, and it was the

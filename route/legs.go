@@ -63,18 +63,8 @@ func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 		why, undecided = fleet.WholePinned, false
 	}
 	var answer *pick.Tentative // who answers, where that is chosen before it is known how
-	switch {
-	case !undecided:
-	case rule.When == fleet.WhenUncached:
-		choice := r.choose(q, whole.view, whole.forced)
-		answer, why = &choice, rule.Uncached(whole.view, choice.Index)
-	case rule.When == fleet.WhenFree:
-		var choice pick.Tentative
-		why, c.weighed, choice.Choice = r.weighFree(q, prefill.view, whole.view)
-		answer = &choice
-	default:
-		decode := r.fillDecode(q, whole.view, split.ReadyMs(prefill.view))
-		why, c.weighed = split.Time(prefill.view, whole.view, decode)
+	if undecided {
+		why, answer = r.weigh(q, rule, prefill.view, &whole, c)
 	}
 	c.why, c.passed = why, whole.passed
 	if why.Splits() {
@@ -94,6 +84,26 @@ func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 		c.answer.choice = r.choose(q, c.answer.view, whole.forced)
 	}
 	return nil
+}
+
+// weigh decides about splitting by what the rows say. answer is who answers, where that is chosen with it.
+func (r *readers) weigh(q *asked, rule *split.Rule, prefill *pick.View, whole *filled, c *chosen) (
+	why fleet.SplitWhy,
+	answer *pick.Tentative,
+) {
+	switch rule.When {
+	case fleet.WhenUncached:
+		choice := r.choose(q, whole.view, whole.forced)
+		return rule.Uncached(whole.view, choice.Index), &choice
+	case fleet.WhenFree:
+		var choice pick.Tentative
+		why, c.weighed, choice.Choice = r.weighFree(q, prefill, whole.view)
+		return why, &choice
+	default:
+		decode := r.fillDecode(q, whole.view, split.ReadyMs(prefill))
+		why, c.weighed = split.Time(prefill, whole.view, decode)
+		return why, nil
+	}
 }
 
 // answerSearch is the search for those that may answer a request, which is split for this reason, or is not.

@@ -277,10 +277,8 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	if m, ok := p.MemberAt(ep); ok {
 		res.decision.Model, context = m.Model(), m.Context()
 	}
-	model := ""
 	if p.Divides() {
-		model = r.readers.marked(p.Name(), placed.Model)
-		res.decision.Model = cmp.Or(model, res.decision.Model)
+		res.decision.Model = cmp.Or(r.readers.marked(p.Name(), placed.Model), res.decision.Model)
 	}
 	r.noteModelLoad(now, res)
 	rates := r.speed.Reader()
@@ -300,9 +298,14 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 		Chain: placed.Chain, TokensPerByte: p.TokensPerByte(), Context: context, Known: known, Entry: entry,
 		Repeats: placed.Repeats,
 	})
-	if !turn {
-		return
+	if turn {
+		r.peerTurn(now, res, placed, &entry)
 	}
+}
+
+// peerTurn applies that another router has placed a turn, whose conversation had an entry.
+func (r *Router) peerTurn(now time.Time, res *reservation, placed *Placed, entry *session.Entry) {
+	ep, p, c := res.ep, res.pool, &placed.Conversation
 	if !placed.Uncounted {
 		if hear := r.pools.Policy(p, placed.Leg).Hooks.PeerPlaced; hear != nil {
 			hear(&pick.PeerTurn{Slot: ep.Slot(), Key: ep.Key(), FirstTurn: placed.FirstTurn})
@@ -314,12 +317,12 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 		if p.Divides() {
 			model = cmp.Or(model, entry.Model) // where it is not told: what it had, or what its id draws
 		}
-		res.conversation = r.conversations.BindAnnounced(now, c, r.placedEntry(now, &entry, res, model))
+		res.conversation = r.conversations.BindAnnounced(now, c, r.placedEntry(now, entry, res, model))
 		if placed.Leg == fleet.LegUnsplit && !p.Splits() {
 			turn := placedTurn(placed.asker(), ep.Slot(), placed.PromptTokens+placed.OutputTokens)
 			turn.Key = res.conversation.Key()
 			turn.Prompt = admission.Prompt{Names: placed.Chain, Tokens: placed.PromptTokens, Bytes: placed.TextBytes}
-			r.admission.TurnPlaced(now, i, &turn)
+			r.admission.TurnPlaced(now, res.index, &turn)
 		}
 	}
 }

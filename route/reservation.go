@@ -114,6 +114,12 @@ func (r *Router) noteModelLoad(now time.Time, res *reservation) {
 	}
 }
 
+// freeReservation has a later request use a reservation, and its memory for an explanation.
+func (r *Router) freeReservation(res *reservation) {
+	*res = reservation{generation: res.generation, index: res.index, explanation: res.explanation}
+	r.free = append(r.free, res.index)
+}
+
 // lease is the name by which callers end the reservation.
 func (res *reservation) lease() fleet.Lease {
 	return fleet.Lease(res.generation)<<32 | fleet.Lease(res.index)
@@ -280,10 +286,7 @@ func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, res
 		r.open--
 		ended = e
 	}
-	generation, index, explanation := res.generation, res.index, res.explanation
-	*res = reservation{}
-	res.generation, res.index, res.explanation = generation, index, explanation
-	r.free = append(r.free, index)
+	r.freeReservation(res)
 	if ep.Gone() && r.backlog.Reader().Idle(ep.Slot()) {
 		r.dropEndpoint(ep)
 	}
