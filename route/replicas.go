@@ -315,7 +315,8 @@ func (r *Router) peerTurn(now time.Time, res *reservation, placed *Placed, entry
 	if c.Key != (session.Key{}) {
 		model := res.decision.Model
 		if p.Divides() {
-			model = cmp.Or(model, entry.Model) // where it is not told: what it had, or what its id draws
+			// where it is not told: what it had, or what its id draws
+			model = cmp.Or(r.readers.marked(p.Name(), placed.Model), entry.Model)
 		}
 		res.conversation = r.conversations.BindAnnounced(now, c, r.placedEntry(now, entry, res, model))
 		if placed.Leg == fleet.LegUnsplit && !p.Splits() {

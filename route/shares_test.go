@@ -511,6 +511,42 @@ func TestSharesAreTold(t *testing.T) {
 	}
 }
 
+// TestSharesAreNotTold: a router that hears of a turn without its model, as from one of an older version, gives the
+// conversation the model that its id draws, or that it had.
+func TestSharesAreNotTold(t *testing.T) {
+	both := []fleet.Model{{ID: "m"}, {ID: "new"}}
+	router := func(old, fresh float64) *testRouter {
+		x := &testRouter{t: t, now: time.Unix(1000, 0), r: route.New(route.Config{
+			Policy: func() pick.Policy { return leastWork{} }, Aliases: canary(old, fresh), Replicas: true,
+		})}
+		x.declare([]string{"a"}, "")
+		x.up("a", nil, both...)
+		return x
+	}
+	for name, known := range map[string]bool{"it is known": true, "it is unknown": false} {
+		x, hears := router(0, 100), router(0, 100)
+		req := fleet.Request{Model: "fast", Session: "s", Class: fleet.Turn, PromptTokens: 1000, Seed: 1}
+		if known {
+			hears.end(hears.route(req), fleet.OK)
+		}
+		made, err := x.r.Decide(x.now, &req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range made.News {
+			if n := made.News[i]; n.Kind == route.NewsPlaced {
+				placed := *n.Placed
+				placed.Model = 0
+				n.Placed = &placed
+				hears.r.Observe(hears.now, route.PeerNews{Peer: 1, At: hears.now, News: &n})
+			}
+		}
+		if d := hears.route(req); d.Model != "new" {
+			t.Errorf("%s: it gets %s, want new", name, d.Model)
+		}
+	}
+}
+
 // TestAnotherModelIsCold: what a conversation's last turn left in an engine's cache is of no use to another model, also
 // on the same engine: neither at the router that places the turn with it nor at one that only heard of the last one.
 func TestAnotherModelIsCold(t *testing.T) {
