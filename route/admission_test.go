@@ -11,21 +11,21 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// short is a router of one engine with room for three conversations of 30,000 tokens, which have come back quickly so
-// far.
-type short struct {
+// fullEngine is a router of one engine with room for three conversations of 30,000 tokens, which have come back quickly
+// so far.
+type fullEngine struct {
 	*route.Router
 	t   *testing.T
 	now time.Time
 }
 
-func newShort(t *testing.T, change func(*route.Config)) *short {
+func newFullEngine(t *testing.T, change func(*route.Config)) *fullEngine {
 	t.Helper()
 	c := route.Config{Policy: func() pick.Policy { return firstLeast{} }, Admission: true}
 	if change != nil {
 		change(&c)
 	}
-	s := &short{Router: route.New(c), t: t, now: time.Unix(1000, 0)}
+	s := &fullEngine{Router: route.New(c), t: t, now: time.Unix(1000, 0)}
 	s.Observe(s.now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "e", URL: "http://e", Weight: 1}}})
 	s.Observe(s.now, route.Probed{
 		Endpoint: "e", Report: fleet.Report{Healthy: true, CacheTokens: 100_000, Models: []fleet.Model{{ID: "m"}}},
@@ -38,7 +38,7 @@ func newShort(t *testing.T, change func(*route.Config)) *short {
 
 // round is a turn of each of the three: the engine takes ten seconds for their prompts, and they come back after a
 // second. It returns what was called.
-func (s *short) round() (called []fleet.Lease) {
+func (s *fullEngine) round() (called []fleet.Lease) {
 	s.t.Helper()
 	leases := []fleet.Lease{s.place("a", 0), s.place("b", 0), s.place("c", 0)}
 	s.now = s.now.Add(10 * time.Second)
@@ -53,7 +53,7 @@ func (s *short) round() (called []fleet.Lease) {
 }
 
 // ask asks for a turn of a conversation, which continues a hold.
-func (s *short) ask(name string, held fleet.Lease) (route.Plan, error) {
+func (s *fullEngine) ask(name string, held fleet.Lease) (route.Plan, error) {
 	made, err := s.Decide(s.now, &fleet.Request{
 		ID: name, Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, MayQueue: true,
 		MayHold: true, Attempt: fleet.Attempt{Hold: held}, Seed: 1,
@@ -62,7 +62,7 @@ func (s *short) ask(name string, held fleet.Lease) (route.Plan, error) {
 }
 
 // place asks, and has the turn placed.
-func (s *short) place(name string, held fleet.Lease) fleet.Lease {
+func (s *fullEngine) place(name string, held fleet.Lease) fleet.Lease {
 	s.t.Helper()
 	p, err := s.ask(name, held)
 	if err != nil || p.Lease == 0 || p.Hold.Lease != 0 {
@@ -72,7 +72,7 @@ func (s *short) place(name string, held fleet.Lease) fleet.Lease {
 }
 
 // hold asks, and has the turn held.
-func (s *short) hold(name string) route.Hold {
+func (s *fullEngine) hold(name string) route.Hold {
 	s.t.Helper()
 	before := s.Stats()
 	p, err := s.ask(name, 0)
@@ -81,19 +81,19 @@ func (s *short) hold(name string) route.Hold {
 	}
 	if after := s.Stats(); after.Leases != before.Leases || after.Decisions != before.Decisions ||
 		after.Sessions != before.Sessions {
-		s.t.Fatalf("a hold changes the books: %+v, then %+v", before, after)
+		s.t.Fatalf("a hold changes the accounts: %+v, then %+v", before, after)
 	}
 	return p.Hold
 }
 
 // end ends a turn. It returns what was called.
-func (s *short) end(l fleet.Lease) []fleet.Lease {
+func (s *fullEngine) end(l fleet.Lease) []fleet.Lease {
 	return slices.Clone(s.Observe(s.now, route.Finished{
 		Lease: l, Usage: fleet.Usage{PromptTokens: 30_000, OutputTokens: 10},
 	}).Dispatched)
 }
 
-func (s *short) wait(d time.Duration) (called []fleet.Lease) {
+func (s *fullEngine) wait(d time.Duration) (called []fleet.Lease) {
 	for until := s.now.Add(d); s.now.Before(until); {
 		s.now = s.now.Add(time.Second)
 		called = append(called, s.Observe(s.now, route.Tick{}).Dispatched...)
@@ -104,7 +104,7 @@ func (s *short) wait(d time.Duration) (called []fleet.Lease) {
 // TestHolds: where three conversations fill the cache, a fourth one's turn is held before it is placed, and goes when
 // they have been idle for so long that keeping their cache does not pay.
 func TestHolds(t *testing.T) {
-	s := newShort(t, nil)
+	s := newFullEngine(t, nil)
 	h := s.hold("d")
 	if called := s.end(s.place("a", 0)); len(called) > 0 {
 		t.Fatalf("%v are called although nothing has changed", called)
@@ -123,7 +123,7 @@ func TestHolds(t *testing.T) {
 
 // TestHeldClientLeaves: its hold ends with its Finished, once, whether it was called or not.
 func TestHeldClientLeaves(t *testing.T) {
-	s := newShort(t, nil)
+	s := newFullEngine(t, nil)
 	first, second := s.hold("d"), s.hold("e")
 	s.Observe(s.now, route.Finished{Lease: first.Lease, Outcome: fleet.ClientGone})
 	if called := s.wait(10 * time.Minute); !slices.Equal(called, []fleet.Lease{second.Lease}) {
@@ -145,7 +145,7 @@ func TestNotHeld(t *testing.T) {
 		"a conversation of it": func(r *fleet.Request) { r.Session = "a" },
 		"what a member began":  func(r *fleet.Request) { r.Parent = "a" },
 	} {
-		s := newShort(t, nil)
+		s := newFullEngine(t, nil)
 		req := fleet.Request{
 			ID: "d", Model: "m", Session: "d", Class: fleet.Turn, PromptTokens: 30_000, MayQueue: true,
 			MayHold: true, Seed: 1,
@@ -155,14 +155,14 @@ func TestNotHeld(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want it placed", name, p.Hold, err)
 		}
 	}
-	s := newShort(t, func(c *route.Config) { c.Admission = false })
+	s := newFullEngine(t, func(c *route.Config) { c.Admission = false })
 	s.place("d", 0)
 }
 
 // TestTooLongIsNotHeld: a prompt that exceeds the engine's context goes there at once, to be refused, and the members
 // keep their places.
 func TestTooLongIsNotHeld(t *testing.T) {
-	s := newShort(t, nil)
+	s := newFullEngine(t, nil)
 	s.Observe(s.now, route.Probed{Endpoint: "e", Report: fleet.Report{
 		Healthy: true, CacheTokens: 100_000, Models: []fleet.Model{{ID: "m", ContextTokens: 90_000}},
 	}})
@@ -183,7 +183,7 @@ func TestTooLongIsNotHeld(t *testing.T) {
 
 // TestHeldCountAsWaiting: limits.waiting bounds those that are held too.
 func TestHeldCountAsWaiting(t *testing.T) {
-	s := newShort(t, func(c *route.Config) { c.Queue.Most = 2 })
+	s := newFullEngine(t, func(c *route.Config) { c.Queue.Most = 2 })
 	s.hold("d")
 	s.hold("e")
 	var full *route.QueueFullError
@@ -205,7 +205,7 @@ func TestHeldCountAsWaiting(t *testing.T) {
 			t.Errorf("queued beside those that are held: %v, want refused %v of 2", err, want)
 		}
 	}
-	s = newShort(t, nil)
+	s = newFullEngine(t, nil)
 	for n, tenant := range []string{"x", "y", "x"} {
 		_, err := s.Decide(s.now, &fleet.Request{
 			Model: "m", Session: "d", Class: fleet.Turn, PromptTokens: 60_000, MayQueue: true, MayHold: true, Seed: 1,
@@ -219,7 +219,7 @@ func TestHeldCountAsWaiting(t *testing.T) {
 
 // TestHeldCountInAllPools: the limit of a tenant is one for all models, as it is for turns that are queued.
 func TestHeldCountInAllPools(t *testing.T) {
-	s := newShort(t, func(c *route.Config) { c.Aliases = []fleet.Alias{{Name: "other", Models: []string{"m"}}} })
+	s := newFullEngine(t, func(c *route.Config) { c.Aliases = []fleet.Alias{{Name: "other", Models: []string{"m"}}} })
 	for n, model := range []string{"m", "other"} {
 		_, err := s.Decide(s.now, &fleet.Request{
 			Model: model, Session: "d", Class: fleet.Turn, PromptTokens: 60_000, MayQueue: true, MayHold: true, Seed: 1,
@@ -238,7 +238,7 @@ func TestHeldCountInAllPools(t *testing.T) {
 // TestWorkingSetIsTold: the status says how much of an endpoint's cache the conversations under way need, and the
 // statistics what those need that are held.
 func TestWorkingSetIsTold(t *testing.T) {
-	s := newShort(t, nil)
+	s := newFullEngine(t, nil)
 	s.hold("d")
 	e, stats := s.Status(s.now)[0], s.Stats()
 	if e.WorkingSet < 90_000 || e.WorkingSet > e.WorkingRoom || e.WorkingRoom > 100_000 {
@@ -253,7 +253,7 @@ func TestWorkingSetIsTold(t *testing.T) {
 // TestHeldTurnsAreTold: who is held, where its conversation was, and until when, until it is placed; the decision then
 // says how long it was held.
 func TestHeldTurnsAreTold(t *testing.T) {
-	s := newShort(t, nil)
+	s := newFullEngine(t, nil)
 	s.end(s.place("a", 0))
 	first, second := s.hold("d"), s.hold("e")
 	got := s.HeldTurns(10)
@@ -279,7 +279,7 @@ func TestHeldTurnsAreTold(t *testing.T) {
 
 // TestFullIsTold: while turns are held, the decision of one that goes on says how many endpoints have no room for it.
 func TestFullIsTold(t *testing.T) {
-	s := newShort(t, nil)
+	s := newFullEngine(t, nil)
 	s.Observe(s.now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{
 		{Name: "e", URL: "http://e", Weight: 1}, {Name: "f", URL: "http://f", Weight: 1},
 	}})
@@ -331,8 +331,8 @@ func TestHoldsAfterALoss(t *testing.T) {
 		"restarted": {{Refused: true}, {Healthy: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			after := func(reports []fleet.Report) *short {
-				s := newShort(t, nil)
+			after := func(reports []fleet.Report) *fullEngine {
+				s := newFullEngine(t, nil)
 				for i := range reports {
 					s.Observe(s.now, route.Probed{Endpoint: "e", Report: reports[i]})
 				}
@@ -350,12 +350,12 @@ func TestHoldsAfterALoss(t *testing.T) {
 // TestTurnsThatAreNotComputed: they leave what their conversation had in the cache before, and nothing of what is new.
 func TestTurnsThatAreNotComputed(t *testing.T) {
 	for _, outcome := range []fleet.Outcome{fleet.Busy, fleet.ClientError, fleet.EngineError, fleet.Abandoned} {
-		s := newShort(t, nil)
+		s := newFullEngine(t, nil)
 		s.Observe(s.now, route.Finished{Lease: s.place("a", 0), Outcome: outcome})
 		s.hold("d")
 	}
 
-	s := newShort(t, nil)
+	s := newFullEngine(t, nil)
 	s.wait(time.Hour)
 	one := fleet.QueueClass{MaxRunning: 1}
 	ask := func(name string) route.Plan {
@@ -384,7 +384,7 @@ func TestTurnsThatAreNotComputed(t *testing.T) {
 
 // TestTenantsOfHeldTurns: users see their names, also where routers tell each other hashes of them.
 func TestTenantsOfHeldTurns(t *testing.T) {
-	s := newShort(t, func(c *route.Config) { c.Replicas = true })
+	s := newFullEngine(t, func(c *route.Config) { c.Replicas = true })
 	s.end(s.place("a", 0))
 	made, err := s.Decide(s.now, &fleet.Request{
 		Model: "m", Session: "d", Tenant: "acme", Class: fleet.Turn, PromptTokens: 70_000, Stream: true, MayQueue: true,
@@ -489,7 +489,7 @@ func numberOf(s string) (h uint64) {
 // TestAdmissionSwitched: while it is off nothing is known of members, and what was held goes on at once. Turns that run
 // across the change leave nothing behind.
 func TestAdmissionSwitched(t *testing.T) {
-	s := newShort(t, nil)
+	s := newFullEngine(t, nil)
 	running := s.place("a", 0)
 	h := s.hold("d")
 	change := func(on bool) []fleet.Lease {
@@ -521,7 +521,7 @@ func TestHeldElsewhere(t *testing.T) {
 	replica := func(c *route.Config) { c.Replicas = true }
 	for name, joins := range map[string]bool{"heard": false, "joined": true} {
 		t.Run(name, func(t *testing.T) {
-			one, other := newShort(t, replica), newShort(t, replica)
+			one, other := newFullEngine(t, replica), newFullEngine(t, replica)
 			tell := func(news []route.News) {
 				for i := range news {
 					other.Observe(other.now, route.PeerNews{Peer: 1, At: one.now, News: &news[i]})

@@ -339,7 +339,7 @@ func TestOverflowIsChecked(t *testing.T) {
 // that it would hold for less is held, and a conversation under way keeps its model.
 func TestOverflowOfHeld(t *testing.T) {
 	for bound, placed := range map[time.Duration]bool{time.Second: true, 10 * time.Hour: false, 0: false} {
-		s := newShort(t, func(c *route.Config) {
+		s := newFullEngine(t, func(c *route.Config) {
 			c.Aliases = []fleet.Alias{{Name: "m", Models: []string{"m", "small"}, Overflow: []time.Duration{bound, 0}}}
 		})
 		if !placed {
@@ -371,7 +371,7 @@ func TestOverflowOfHeld(t *testing.T) {
 // for too long it is held for the first.
 func TestOverflowOfHeldGoesOn(t *testing.T) {
 	for last, want := range map[string]string{"f": "small", "": ""} {
-		s := newShort(t, func(c *route.Config) {
+		s := newFullEngine(t, func(c *route.Config) {
 			c.Queue.Most = 1
 			c.Aliases = []fleet.Alias{
 				{Name: "m", Models: []string{"m", "middle", "small"}, Overflow: []time.Duration{
@@ -416,7 +416,7 @@ func TestHeldTurnsOutliveTheirModel(t *testing.T) {
 		"order":  {Models: []string{"m", "small"}, Overflow: make([]time.Duration, 2)},
 	} {
 		alias.Name = "m"
-		s := newShort(t, func(c *route.Config) { c.Aliases = []fleet.Alias{alias} })
+		s := newFullEngine(t, func(c *route.Config) { c.Aliases = []fleet.Alias{alias} })
 		h := s.hold("d")
 		s.Observe(s.now, route.Declared{
 			Source: "other", Endpoints: []fleet.Endpoint{{Name: "f", URL: "http://f", Weight: 1}},
@@ -438,7 +438,7 @@ func TestHeldTurnsOutliveTheirModel(t *testing.T) {
 // engines of the alias's other model have nothing to do; whether the alias has the name of its first model or another.
 func TestHeldTurnsWaitForTheirModel(t *testing.T) {
 	held := func(aliases ...fleet.Alias) time.Duration {
-		s := newShort(t, func(c *route.Config) { c.Aliases = aliases })
+		s := newFullEngine(t, func(c *route.Config) { c.Aliases = aliases })
 		s.Observe(s.now, route.Declared{
 			Source: "other", Endpoints: []fleet.Endpoint{{Name: "f", URL: "http://f", Weight: 1}},
 		})

@@ -232,7 +232,7 @@ func (s *replicas) finish(i int, l fleet.Lease, o fleet.Outcome) {
 
 // agree fails unless all live routers have equal accounts.
 func (s *replicas) agree() {
-	var books []string
+	var accounts []string
 	for _, r := range s.all {
 		if r.dead {
 			continue
@@ -243,11 +243,11 @@ func (s *replicas) agree() {
 			text += fmt.Sprintf("%s: %d requests, %d queued, %d to prefill, %d in use; ",
 				e.Endpoint.Name, l.Requests, l.Queued, l.PrefillTokens, l.ContextTokens)
 		}
-		books = append(books, text)
+		accounts = append(accounts, text)
 	}
-	for _, b := range books {
-		if b != books[0] {
-			s.t.Fatalf("the books differ:\n%s\n%s", books[0], b)
+	for _, a := range accounts {
+		if a != accounts[0] {
+			s.t.Fatalf("the accounts differ:\n%s\n%s", accounts[0], a)
 		}
 	}
 }

@@ -24,9 +24,9 @@ func (anyPick) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: v.Rand.IntN(len(v.Candidates)), Reason: "any"}
 }
 
-// TestBooksAgainstNaiveModel plays random requests, ends, repeated ends, reports and changes of the fleet, and compares
-// the accounts with a naive list of open requests. When all have ended, all accounts are empty.
-func TestBooksAgainstNaiveModel(t *testing.T) {
+// TestAccountsAgainstNaiveModel plays random requests, ends, repeated ends, reports and changes of the fleet, and
+// compares the accounts with a naive list of open requests. When all have ended, all accounts are empty.
+func TestAccountsAgainstNaiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := route.New(route.Config{Policy: func() pick.Policy { return anyPick{} }})
 		now := time.Unix(0, 0)
@@ -125,7 +125,7 @@ func TestBooksAgainstNaiveModel(t *testing.T) {
 				for _, s := range r.Status(now) {
 					n := s.Endpoint.Name
 					if s.Load.Requests != requests[n] {
-						t.Fatalf("%s has %d requests on its books, want %d", n, s.Load.Requests, requests[n])
+						t.Fatalf("%s has %d requests on its account, want %d", n, s.Load.Requests, requests[n])
 					}
 					if s.Load.PrefillTokens < 0 || s.Load.DecodeTokens < 0 || !busy[n] && s.Load.PrefillTokens != 0 {
 						t.Fatalf("%s: %+v", n, s.Load)

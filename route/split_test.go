@@ -54,9 +54,9 @@ func naive(open map[fleet.Lease]*leg, name string) (l fleet.Load) {
 	return l
 }
 
-// TestSplitBooks: in any order of events the accounts equal a naive model, the legs of a request are at different
+// TestSplitAccounts: in any order of events the accounts equal a naive model, the legs of a request are at different
 // endpoints of the right roles, and at the end nothing is left.
-func TestSplitBooks(t *testing.T) {
+func TestSplitAccounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		when := rapid.SampledFrom(fleet.SplitWhens()).Draw(t, "when")
 		r := route.New(route.Config{
@@ -163,7 +163,7 @@ func TestSplitBooks(t *testing.T) {
 				now = now.Add(10 * time.Millisecond)
 				for _, s := range r.Status(now) {
 					if want := naive(open, s.Endpoint.Name); s.Load != want {
-						t.Fatalf("%s: books %+v, want %+v", s.Endpoint.Name, s.Load, want)
+						t.Fatalf("%s: accounts %+v, want %+v", s.Endpoint.Name, s.Load, want)
 					}
 				}
 			},

@@ -67,8 +67,8 @@ func (t *Table) Listen(now time.Time, slot int, w *Waiting) bool {
 func (t *Table) ejectSilent(now time.Time, slot int, waiting int, waited, least time.Duration) {
 	e := t.endpoints.Get(slot)
 	quiet := waited
-	if heard := later(e.idleAt, e.lastByteAt); !heard.IsZero() {
-		quiet = now.Sub(heard).Round(time.Second)
+	if since := later(e.idleAt, e.lastByteAt); !since.IsZero() {
+		quiet = now.Sub(since).Round(time.Second)
 	}
 	e.cause = fmt.Sprintf(
 		"no data for %v although its health check is good; requests waiting: %d, the first for %v",
