@@ -8,6 +8,7 @@ package size
 import (
 	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/learnt"
 )
 
 // Defaults before the first usage report: 4 bytes per token is the usual figure for English text.
@@ -126,4 +127,26 @@ func Part(total, of, whole int) int {
 		return 0
 	}
 	return int(int64(total) * int64(of) / int64(whole))
+}
+
+// Export is what the estimates are made of.
+func (m *Model) Export() learnt.Size {
+	return learnt.Size{
+		Text:          m.ratios.line,
+		Medium:        float64(m.ratios.medium),
+		TokensPerByte: m.tokensPerByte,
+		Counted:       m.counted,
+		Output:        float64(m.output),
+	}
+}
+
+// Empty reports whether no prompt has been counted yet.
+func (m *Model) Empty() bool { return m.counted == 0 }
+
+// Restore takes in what Export told.
+func (m *Model) Restore(l *learnt.Size) {
+	m.tokensPerByte, m.counted, m.output = plausible(l.TokensPerByte), l.Counted, fit.Mean(l.Output)
+	if l.Medium > 0 {
+		m.ratios.line, m.ratios.medium = l.Text, fit.Mean(l.Medium)
+	}
 }
