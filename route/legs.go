@@ -64,7 +64,11 @@ func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 	}
 	var answer *pick.Tentative // who answers, where that is chosen before it is known how
 	if undecided {
-		why, answer = r.weigh(q, rule, prefill.view, &whole, c)
+		var choice pick.Tentative
+		var known bool
+		if why, known = r.weigh(q, rule, prefill.view, &whole, c, &choice); known {
+			answer = &choice
+		}
 	}
 	c.why, c.passed = why, whole.passed
 	if why.Splits() {
@@ -86,23 +90,26 @@ func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 	return nil
 }
 
-// weigh decides about splitting by what the rows say. answer is who answers, where that is chosen with it.
-func (r *readers) weigh(q *asked, rule *split.Rule, prefill *pick.View, whole *filled, c *chosen) (
-	why fleet.SplitWhy,
+// weigh decides about splitting by what the rows say. It reports whether who answers is chosen with it, in answer.
+func (r *readers) weigh(
+	q *asked,
+	rule *split.Rule,
+	prefill *pick.View,
+	whole *filled,
+	c *chosen,
 	answer *pick.Tentative,
-) {
+) (why fleet.SplitWhy, known bool) {
 	switch rule.When {
 	case fleet.WhenUncached:
-		choice := r.choose(q, whole.view, whole.forced)
-		return rule.Uncached(whole.view, choice.Index), &choice
+		*answer = r.choose(q, whole.view, whole.forced)
+		return rule.Uncached(whole.view, answer.Index), true
 	case fleet.WhenFree:
-		var choice pick.Tentative
-		why, c.weighed, choice.Choice = r.weighFree(q, prefill, whole.view)
-		return why, &choice
+		why, c.weighed, answer.Choice = r.weighFree(q, prefill, whole.view)
+		return why, true
 	default:
 		decode := r.fillDecode(q, whole.view, split.ReadyMs(prefill))
 		why, c.weighed = split.Time(prefill, whole.view, decode)
-		return why, nil
+		return why, false
 	}
 }
 

@@ -194,16 +194,7 @@ func BenchmarkDecide(b *testing.B) {
 	} {
 		when := c.when
 		b.Run(string(when)+"/"+strconv.Itoa(c.busy), func(b *testing.B) {
-			r := route.New(route.Config{
-				Policy: func() pick.Policy { return firstLeast{} }, Disaggregation: route.Disaggregation{When: when},
-			})
-			now := time.Unix(1000, 0)
-			args := []string{"s"}
-			for i := range 32 {
-				args = append(args, "p"+strconv.Itoa(i)+",role=prefill,model=m",
-					"d"+strconv.Itoa(i)+",role=decode,model=m")
-			}
-			r.Observe(now, declared(args))
+			r, now := prefillersAndDecoders(when)
 			req := &fleet.Request{
 				ID: "r", Seed: 1, Model: "m", Session: "s", PromptTokens: 8000, Stream: true, Splits: true,
 			}
@@ -219,18 +210,52 @@ func BenchmarkDecide(b *testing.B) {
 			req.Session = "s"
 			b.ReportAllocs()
 			for b.Loop() {
-				plan, err := r.Decide(now, req)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if plan.Split() {
-					r.Observe(now, route.FirstByte{Lease: plan.Prefill.Lease})
-					r.Observe(now, route.Transferring{Lease: plan.Lease})
-					r.Observe(now, route.Finished{Lease: plan.Prefill.Lease})
-				}
-				r.Observe(now, route.FirstByte{Lease: plan.Lease})
-				r.Observe(now, route.Finished{Lease: plan.Lease})
+				playSplit(b, r, now, req)
 			}
 		})
+	}
+}
+
+// prefillersAndDecoders is 32 of each.
+func prefillersAndDecoders(when fleet.SplitWhen) (*route.Router, time.Time) {
+	r := route.New(route.Config{
+		Policy: func() pick.Policy { return firstLeast{} }, Disaggregation: route.Disaggregation{When: when},
+	})
+	now := time.Unix(1000, 0)
+	args := []string{"s"}
+	for i := range 32 {
+		args = append(args, "p"+strconv.Itoa(i)+",role=prefill,model=m",
+			"d"+strconv.Itoa(i)+",role=decode,model=m")
+	}
+	r.Observe(now, declared(args))
+	return r, now
+}
+
+// playSplit decides where a request goes, in one or two legs, and ends it.
+func playSplit(t testing.TB, r *route.Router, now time.Time, req *fleet.Request) {
+	plan, err := r.Decide(now, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan.Split() {
+		r.Observe(now, route.FirstByte{Lease: plan.Prefill.Lease})
+		r.Observe(now, route.Transferring{Lease: plan.Lease})
+		r.Observe(now, route.Finished{Lease: plan.Prefill.Lease})
+	}
+	r.Observe(now, route.FirstByte{Lease: plan.Lease})
+	r.Observe(now, route.Finished{Lease: plan.Lease})
+}
+
+// TestSplitsAllocateNothing: nor does a decision of two legs, by any rule.
+func TestSplitsAllocateNothing(t *testing.T) {
+	for _, when := range fleet.SplitWhens() {
+		r, now := prefillersAndDecoders(when)
+		req := &fleet.Request{
+			ID: "r", Seed: 1, Model: "m", Session: "s", PromptTokens: 8000, Stream: true, Splits: true,
+		}
+		playSplit(t, r, now, req)
+		if n := testing.AllocsPerRun(200, func() { playSplit(t, r, now, req) }); n > 0 {
+			t.Errorf("%s: %v allocations", when, n)
+		}
 	}
 }
