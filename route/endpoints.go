@@ -228,7 +228,7 @@ func (r *Router) describeShort(now time.Time, ep registry.Endpoint) {
 func (res *reservation) verdict(sent time.Time, ev *Finished) health.Verdict {
 	return health.Verdict{
 		// counting tokens works on an engine that has stopped computing
-		Outcome: ev.Outcome, Excused: ev.Excused, Computes: res.class != fleet.Auxiliary,
+		Outcome: ev.Outcome, Excused: ev.Excused || ev.Overfull, Computes: res.class != fleet.Auxiliary,
 		Trial: res.trial, Sent: sent, RetryAfter: ev.RetryAfter, Limited: ev.Limited, Caller: res.caller,
 	}
 }

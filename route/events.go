@@ -68,7 +68,9 @@ type Finished struct {
 	Limited    bool          // with Busy: the status was 429, which may concern the request's Caller only
 	// with EngineError and TimedOut: the request may be at fault itself, since it has failed alike at another endpoint,
 	// or since the engine ends answers early for what they say
-	Excused  bool
+	Excused bool
+	// with EngineError: the requests at the engine did not fit in its memory together, so that it failed all of them
+	Overfull bool
 	Usage    fleet.Usage
 	Response string // id of the response that the endpoint now holds; "" for none
 	Absent   bool   // with ClientError: the engine does not have Request.Path

@@ -225,6 +225,19 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	return r.conclude(now, now, res, ev, n.Response)
 }
 
+// overfilled takes in that an engine failed a request since those that it had did not fit in its memory together.
+func (r *Router) overfilled(at time.Time, res *reservation) {
+	if r.registry.Overfilled(res.ep) {
+		r.describe(res.ep)
+		r.health.Say(res.ep.Slot(), sharedContext)
+	}
+	r.backlog.Overfilled(at, res.index)
+}
+
+// sharedContext is said of an endpoint once.
+const sharedContext = "it failed all of its requests since they did not fit in its memory together: its slots share " +
+	"one context (llama-server without --parallel, or with --kv-unified). From now on requests wait here until they fit"
+
 // conclude releases any router's lease, see finish. at is when it ended, response the key of the stored response. For a
 // lease of another router it skips the policy and health, which are per router, and returns nil.
 func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, response session.Key) (ended *Ended) {
@@ -232,6 +245,9 @@ func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, res
 	ep, sent := res.ep, !r.backlog.Reader().Job(res.index).Queued
 	if res.released != nil { // 1
 		res.released(ev.Lease, ev.Outcome == fleet.OK)
+	}
+	if own && ev.Overfull {
+		r.overfilled(at, res)
 	}
 	// 2
 	j := r.backlog.Close(at, res.index, ev.Outcome, ev.Usage.OutputTokens, r.speed.Reader())

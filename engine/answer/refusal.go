@@ -93,3 +93,9 @@ func refusedChoices(piece []byte) (code int, said string, ok bool) {
 	}
 	return 500, "the engine ended its answer with an error", true
 }
+
+// Overfull reports whether the message of an error with status 500 says that the requests at the engine did not fit in
+// its memory together. llama-server fails all of them then, where others let some wait (0.7.0, captured:
+// {"error":{"code":500,"message":"Context size has been exceeded.","type":"server_error"}}, as a body, or as the first
+// or a later event of a stream). One that is too long alone is refused with status 400.
+func Overfull(message string) bool { return message == "Context size has been exceeded." }

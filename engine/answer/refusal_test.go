@@ -65,3 +65,25 @@ func FuzzRefusal(f *testing.F) {
 		}
 	})
 }
+
+// TestOverfull: what llama-server 0.7.0 says of its requests together, as a body and as an event.
+func TestOverfull(t *testing.T) {
+	const said = `{"error":{"code":500,"message":"Context size has been exceeded.","type":"server_error"}}`
+	for body, want := range map[string]bool{
+		said:               true,
+		"{\"choices\":[]}": false,
+		`{"error":{"code":500,"message":"Invalid input batch.","type":"server_error"}}`: false,
+		strings.Replace(said, "exceeded.", "exceeded. So what?", 1):                     false,
+		`{"error":{"code":400,"message":"request (11022 tokens) exceeds the available context size (4096 tokens), ` +
+			`try increasing it","type":"exceed_context_size_error","n_prompt_tokens":11022,"n_ctx":4096}}`: false,
+	} {
+		if _, message, _ := ErrorAnswer([]byte(body)); Overfull(message) != want {
+			t.Errorf("%s: %t", body, !want)
+		}
+		s := Scanner{API: APIChat}
+		s.Write([]byte("data: " + body + "\n\n"))
+		if Overfull(s.ErrorText()) != want {
+			t.Errorf("as an event, %s: %t", body, !want)
+		}
+	}
+}

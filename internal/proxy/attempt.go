@@ -318,7 +318,8 @@ func (a *attempt) another() *route.Plan {
 	if !a.mayRetry() {
 		return nil
 	}
-	if !c.split.blamesTransfer(a) && !slices.Contains(c.Request.Tried, a.d.Endpoint.Name) {
+	// what did not fit beside the others may do so later
+	if !a.fin.Overfull && !c.split.blamesTransfer(a) && !slices.Contains(c.Request.Tried, a.d.Endpoint.Name) {
 		c.Request.Tried = append(c.Request.Tried, a.d.Endpoint.Name)
 	}
 	c.refusedAt(a.d.Endpoint.Name, a.fin.Outcome)
@@ -444,6 +445,10 @@ func (a *attempt) judge(res *http.Response) {
 	media := mediaType(send.Named(res.Header).Get("Content-Type"))
 	if a.fin.Outcome == fleet.OK && a.c.Known() && media == "text/html" {
 		a.fin.Outcome = fleet.EngineError // the page of a proxy before the engine: no API of these has one
+	}
+	if a.fin.Outcome == fleet.EngineError && a.c.Transport == nil {
+		_, said, _ := answer.ErrorAnswer(send.Short(res))
+		a.fin.Overfull = answer.Overfull(said)
 	}
 	if a.fin.Outcome == fleet.Busy {
 		a.fin.RetryAfter, a.fin.Limited = fault.RetryAfter(res.Header), res.StatusCode == http.StatusTooManyRequests

@@ -134,13 +134,13 @@ func (a *attempt) retell(res *http.Response) (next *route.Plan) {
 	said, _ := io.ReadAll(io.LimitReader(res.Body, send.RefusalBytes))
 	status := res.StatusCode
 	if a.fin.Outcome == fleet.OK {
-		code, _, failed := answer.ErrorAnswer(said)
+		code, why, failed := answer.ErrorAnswer(said)
 		if !failed {
 			a.fin.Outcome = fleet.Abandoned // it did as it should, for a client that is told nothing before
 			c.refuse(fault.At(fault.ErrNoStream, a.d.Endpoint.Name))
 			return nil
 		}
-		a.fail(code)
+		a.fail(code, why)
 		if a.fin.Outcome != fleet.ClientError {
 			if next = a.another(); next != nil {
 				return next

@@ -203,7 +203,7 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 		return r.broken(fault.ErrTruncated), false
 	}
 	if code, said, ok := r.complaint(piece); ok {
-		r.fail(code)
+		r.fail(code, said)
 		blamed := r.blamed()
 		if r.fin.Outcome != fleet.ClientError {
 			if next = r.another(); next != nil {
@@ -414,8 +414,8 @@ func (r *relay) hasFirstToken() bool {
 	return r.fin.Outcome == fleet.OK && (!r.events && !r.lines || r.scanner.Data())
 }
 
-// fail sets the lease's outcome for an error in an answer of status 200.
-func (a *attempt) fail(code int) {
+// fail sets the lease's outcome for an error in an answer of status 200, with a code, 0 for none, and what it says.
+func (a *attempt) fail(code int, said string) {
 	log := a.c.p.log
 	if code != 0 { // many errors have none
 		log = log.With("code", code)
@@ -423,6 +423,7 @@ func (a *attempt) fail(code int) {
 	log.Warn("engine reported an error within its answer",
 		"request", a.c.served.ID, "endpoint", a.d.Endpoint.Name, "sent", a.c.sent.Load())
 	a.fin.Outcome, a.fin.Limited = fault.OutcomeOfError(code), code == http.StatusTooManyRequests
+	a.fin.Overfull = a.fin.Outcome == fleet.EngineError && answer.Overfull(said)
 }
 
 func (r *relay) look(piece []byte) {
@@ -512,7 +513,7 @@ func (r *relay) finish() (next *route.Plan) {
 			r.fin.Response = r.scanner.ResponseID()
 		}
 		if r.scanner.Failed() && r.fin.Outcome == fleet.OK {
-			r.fail(r.scanner.ErrorCode()) // the engine has told the client
+			r.fail(r.scanner.ErrorCode(), r.scanner.ErrorText()) // the engine has told the client
 		}
 	} else if r.fin.Outcome == fleet.OK {
 		r.fin.Usage, _ = answer.ParseUsage(c.API.String(), r.tail.Bytes)

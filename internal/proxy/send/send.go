@@ -111,12 +111,18 @@ func (a *Outgoing) exchange(out *http.Request) (*http.Response, error) {
 // ends reports whether an answer says that the engine is ending, as if the request were at fault. The bytes read are
 // put back.
 func ends(res *http.Response) bool {
-	if res.StatusCode != http.StatusBadRequest || res.ContentLength < 0 || res.ContentLength > engine.EndingBytes {
-		return false
+	return res.StatusCode == http.StatusBadRequest && engine.Ending(res.StatusCode, Short(res))
+}
+
+// Short is the body of an answer that is no longer than those in which engines speak of themselves; nil for a longer
+// one. The bytes read are put back.
+func Short(res *http.Response) []byte {
+	if res.ContentLength < 0 || res.ContentLength > engine.EndingBytes {
+		return nil
 	}
 	head, err := io.ReadAll(io.LimitReader(res.Body, engine.EndingBytes))
 	res.Body = &readBack{ReadCloser: res.Body, head: head, err: err}
-	return engine.Ending(res.StatusCode, head)
+	return head
 }
 
 // AsLeg reports whether it is one leg of a request.

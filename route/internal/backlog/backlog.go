@@ -75,8 +75,12 @@ type Table struct {
 
 // endpoint is the outstanding work of one endpoint.
 type endpoint struct {
-	places           int   // requests it computes concurrently; 0 unknown
-	memory           int64 // tokens of KV cache it can hold; 0 unknown
+	places int   // requests it computes concurrently; 0 unknown
+	memory int64 // tokens of KV cache it can hold; 0 unknown
+	// tokens of memory that it may be sent, since it has failed all of its requests when they had more; 0 for any
+	// number
+	room             int64
+	overfilled       time.Time // when it last did
 	load             fleet.Load
 	unshared         int64 // of load.ContextTokens, those not shared with all others
 	most             int   // requests that it computed when it last reported that others wait in it; 0 unknown
@@ -122,6 +126,9 @@ func (t *Table) RemoveEndpoint(slot int) {
 // unknown.
 func (t *Table) Describe(slot, places int, memory int64) {
 	e := t.endpoints.Get(slot)
+	if memory != e.memory {
+		e.room = 0
+	}
 	e.places, e.memory = places, memory
 }
 
@@ -226,7 +233,7 @@ func (r Reader) Audit(slot int) error {
 	case e.unshared != 0:
 		return fmt.Errorf("%d tokens of memory are taken", e.unshared)
 	case e.queue.n != 0 || len(e.queue.groups) != 0 || e.queue.tokens != 0 || e.queue.unshared != 0 ||
-		e.queue.foreign != 0 || e.queue.ranked != [2]int{}:
+		e.queue.context != 0 || e.queue.foreign != 0 || e.queue.ranked != [2]int{}:
 		return fmt.Errorf("%+v are queued", e.queue)
 	case len(e.pendingTransfers) != 0:
 		return fmt.Errorf("decode legs %v are still to come", e.pendingTransfers)

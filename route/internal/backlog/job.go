@@ -257,6 +257,9 @@ func (t *Table) Close(now time.Time, n uint32, outcome fleet.Outcome, outputToke
 	e.load.DecodeTokens -= j.decode
 	e.load.ContextTokens -= j.context
 	e.unshared -= j.unshared
+	if e.room > 0 && outcome == fleet.OK {
+		e.widen()
+	}
 	if j.tenant != nil {
 		t.tenants.leave(j.tenant)
 	}

@@ -20,6 +20,7 @@ const (
 	// how long an endpoint may lack work because another router does not send its first job
 	passOver = 200 * time.Millisecond
 	onItsWay = 10 * time.Millisecond // allowance for a request's way to the engine
+	roomStep = 64                    // one part in this many that it has more room after an answer
 	// minimum prompt tokens per engine step: vLLM's default max_num_batched_tokens when serving on smaller GPUs
 	stepLeast = 2048
 )
@@ -32,6 +33,7 @@ type queue struct {
 	foreign  int             // of these, those queued at other routers
 	tokens   int64           // tokens to compute
 	unshared int64           // tokens of memory to take, see Job
+	context  int64           // the same with what is shared with all others
 	sentAt   time.Time       // when a job was last sent
 	// since when the endpoint lacks work while another router has the first job; zero otherwise
 	idleSince  time.Time
@@ -47,7 +49,7 @@ func (t *Table) mustQueue(now time.Time, e *endpoint, j *Job, rates Rates) bool 
 	}
 	j.Key = t.key(now, float64(float64(j.Prefill)*rates.MsPerToken(j.Slot)))
 	return !t.startable(now, e, j) ||
-		t.cfg.Ahead > 0 && (t.saturated(now, e, j.Slot, rates) ||
+		t.cfg.Ahead > 0 && (t.saturated(now, e, j.Slot, rates) || !t.fits(e, j) ||
 			t.anyStartable(now, e) && !t.goesFirst(now, e, j))
 }
 
@@ -99,6 +101,37 @@ func (t *Table) saturated(now time.Time, e *endpoint, slot int, rates Rates) boo
 	return left > max(fleet.Ms(t.cfg.Ahead), float64(stepLeast*perToken))
 }
 
+// fits reports whether an endpoint may be sent a job besides those that it has: any where the engine itself lets
+// requests wait for memory, else those that fit in its memory together.
+func (t *Table) fits(e *endpoint, j *Job) bool {
+	return t.cfg.Ahead <= 0 || e.room == 0 || e.sent() == 0 || e.held()+j.context <= e.room
+}
+
+// held is the tokens of memory that what the endpoint was sent is to take.
+func (e *endpoint) held() int64 { return e.load.ContextTokens - e.queue.context }
+
+// Overfilled records that an endpoint failed a job since what it was sent did not fit in its memory together. From then
+// on it is sent less than it was believed to hold; what is believed may be wrong by the tokens of a byte. Of jobs that
+// failed together the first counts.
+func (t *Table) Overfilled(now time.Time, n uint32) {
+	j := t.jobs.Get(int(n))
+	e := t.endpoints.Get(j.Slot)
+	if !j.Sent.After(e.overfilled) {
+		return
+	}
+	e.overfilled, e.room = now, max(1, e.held()-1)
+	if e.memory > 0 {
+		e.room = min(e.room, e.memory)
+	}
+}
+
+// widen lets an endpoint that had to be sent less have a little more after each answer.
+func (e *endpoint) widen() {
+	if e.room += e.room/roomStep + 1; e.memory > 0 {
+		e.room = min(e.room, e.memory)
+	}
+}
+
 // full reports whether the requests at an engine take all its places or memory, as far as these are known, or are as
 // many as those that it computed when others had to wait.
 func (e *endpoint) full(now time.Time) bool {
@@ -123,6 +156,7 @@ func (t *Table) enqueue(now time.Time, e *endpoint, n uint32, j *Job) {
 	e.queue.n++
 	e.queue.tokens += j.Prefill
 	e.queue.unshared += j.unshared
+	e.queue.context += j.context
 	e.queue.rank(j.QueueClass.Priority, 1)
 }
 
@@ -177,6 +211,7 @@ func (t *Table) dequeue(e *endpoint, n uint32, j *Job) {
 	}
 	e.queue.tokens -= j.Prefill
 	e.queue.unshared -= j.unshared
+	e.queue.context -= j.context
 	e.queue.rank(j.QueueClass.Priority, -1)
 	j.Queued = false
 }
@@ -253,7 +288,7 @@ func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint3
 		}
 		n, first = t.first(now, e, ofThisRouter)
 	}
-	if first == nil {
+	if first == nil || !t.fits(e, first) {
 		return 0, false
 	}
 	took := float64(float64(first.Prefill) * rates.MsPerToken(slot))

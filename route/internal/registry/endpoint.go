@@ -28,6 +28,8 @@ type record struct {
 	bases  bool         // it has several of these
 	loadAt time.Time
 
+	shared bool // its places share the memory that each of them states, see Table.Overfilled
+
 	modelLoadTime time.Duration // how long a request waited for its model to be loaded, the last time; 0 unknown
 	windows       []windowOf    // what the latest requests for the models asked for, see ModelAsked; at most bound.Few
 
@@ -170,7 +172,12 @@ func (e Endpoint) Precedence() fleet.Precedence { return e.r.report.Precedence }
 func (e Endpoint) Handover() string { return e.r.report.Handover }
 
 // CacheTokens is the reported capacity of its cache; 0 unknown.
-func (e Endpoint) CacheTokens() int64 { return e.r.report.CacheTokens }
+func (e Endpoint) CacheTokens() int64 {
+	if e.r.shared { // it reported the sum of its places
+		return e.r.report.CacheTokens / int64(e.r.report.Slots)
+	}
+	return e.r.report.CacheTokens
+}
 
 // CacheOff reports whether it says that it reuses no prefixes.
 func (e Endpoint) CacheOff() bool { return e.r.report.CacheOff }

@@ -207,6 +207,18 @@ func (t *Table) Refused(e Endpoint) {
 	}
 }
 
+// Overfilled notes that an engine failed all of its requests since they did not fit in its memory together.
+// llama-server does so where its slots share one context (--kv-unified, its default without --parallel): each slot
+// states all of it, and nothing that it reports tells this from slots that have one each. It says whether that is new.
+func (t *Table) Overfilled(e Endpoint) bool {
+	o := &e.r.report
+	if e.r.shared || e.r.spec.Part.Kind != fleet.WholeEngine || o.Slots < 2 || o.CacheTokens == 0 {
+		return false
+	}
+	e.r.shared = true
+	return true
+}
+
 // Report takes in a report. Unknown figures do not overwrite known ones.
 func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	o := &e.r.report
@@ -235,6 +247,9 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	}
 	if n.CacheTokens > 0 || n.CacheOff { // engines say both at one place
 		o.CacheOff = n.CacheOff
+	}
+	if n.Slots > 0 && n.Slots != o.Slots || n.CacheTokens > 0 && n.CacheTokens != o.CacheTokens {
+		e.r.shared = false // another server, or started otherwise
 	}
 	setPositive(&o.CacheTokens, n.CacheTokens)
 	setPositive(&o.BlockTokens, n.BlockTokens)
