@@ -318,8 +318,9 @@ func (a *attempt) another() *route.Plan {
 	if !a.mayRetry() {
 		return nil
 	}
-	// what did not fit beside the others may do so later
-	if !a.fin.Overfull && !c.split.blamesTransfer(a) && !slices.Contains(c.Request.Tried, a.d.Endpoint.Name) {
+	// What did not fit beside the others may wait there until it does. Nothing waits for a slot.
+	waits := a.fin.Overfull && a.d.Endpoint.Part.Kind != fleet.Slot
+	if !waits && !c.split.blamesTransfer(a) && !slices.Contains(c.Request.Tried, a.d.Endpoint.Name) {
 		c.Request.Tried = append(c.Request.Tried, a.d.Endpoint.Name)
 	}
 	c.refusedAt(a.d.Endpoint.Name, a.fin.Outcome)
