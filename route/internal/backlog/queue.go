@@ -107,12 +107,12 @@ func (t *Table) fits(e *endpoint, j *Job) bool {
 	return t.cfg.Ahead <= 0 || e.room == 0 || e.sent() == 0 || e.held()+j.context <= e.room
 }
 
-// held is the tokens of memory that what the endpoint was sent is to take.
+// held is how many tokens of memory the requests at the endpoint will take.
 func (e *endpoint) held() int64 { return e.load.ContextTokens - e.queue.context }
 
-// Overfilled records that an endpoint failed a job since what it was sent did not fit in its memory together. From then
-// on it is sent less than it was believed to hold; what is believed may be wrong by the tokens of a byte. Of jobs that
-// failed together the first counts.
+// Overfilled records that an endpoint failed a job since the jobs that it had did not fit in its memory together. From
+// then on it is sent less than those were believed to take: their tokens are estimates, which may be too low. Of jobs
+// that failed together the first counts.
 func (t *Table) Overfilled(now time.Time, n uint32) {
 	j := t.jobs.Get(int(n))
 	e := t.endpoints.Get(j.Slot)
