@@ -93,7 +93,7 @@ func TestRankConversation(t *testing.T) {
 		if got := placed(t, r, with(0, 0, 0), says(0, 0, 0, 0)); !slices.Equal(got, []int{0, 1, 2, 0}) {
 			t.Errorf("went %v", got)
 		}
-		if _, known := r.(*byConversation).bindings.Get(0); known {
+		if _, known := r.(*byConversation).bindings.Peek(0); known {
 			t.Error("it is remembered")
 		}
 	})
@@ -141,7 +141,7 @@ func TestRankConversation(t *testing.T) {
 		if got := placed(t, r, left, says(2)); got[0] != 0 && got[0] != 1 {
 			t.Fatalf("went to %d", got[0])
 		}
-		bound, _ := r.(*byConversation).bindings.Get(2)
+		bound, _ := r.(*byConversation).bindings.Peek(2)
 		if bound == 2 {
 			t.Error("it is bound to a rank that is not there")
 		}

@@ -113,7 +113,7 @@ func TestRankConversationWithoutIDs(t *testing.T) {
 	p := rankPolicyOf(t, "rank.conversation", nil)
 	v := policytest.View(policytest.Same(4), 1)
 	first := policytest.Place(p, v, &fleet.Request{})
-	if _, known := p.(*adapter).router.(*byConversation).bindings.Get(v.Hash); known ||
+	if _, known := p.(*adapter).router.(*byConversation).bindings.Peek(v.Hash); known ||
 		first.Reason != reasons.RoundRobin {
 		t.Errorf("a new one without an id: remembered %v, %s", known, first.Reason)
 	}
