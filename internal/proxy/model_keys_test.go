@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,14 +26,36 @@ func (r *rig) lists(ctx context.Context, key string) string {
 	return w.Body.String()
 }
 
+// tally counts by name, from any goroutine.
+type tally struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (c *tally) add(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.counts == nil {
+		c.counts = map[string]int{}
+	}
+	c.counts[name]++
+}
+
+func (c *tally) of(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts[name]
+}
+
 // TestModelsForEachKey: an engine that is up and shows its models to keys only is asked once for each key. Who has
 // another key does not wait for it, who leaves waits no longer, and one key too many costs one list.
 func TestModelsForEachKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, held := map[string]int{}, make(chan struct{})
+		var asked tally
+		held := make(chan struct{})
 		r := newRouter(t, proxy.Config{}, wire(func(q *http.Request) (*http.Response, error) {
 			key := strings.TrimPrefix(q.Header.Get("Authorization"), "Bearer ")
-			if asked[key]++; key == "slow" {
+			if asked.add(key); key == "slow" {
 				<-held
 			}
 			return says(`{"data":[{"id":"for-` + key + `"}]}`)
@@ -54,8 +77,8 @@ func TestModelsForEachKey(t *testing.T) {
 		}
 		close(held)
 		for range 2 {
-			if got := <-lists; !strings.Contains(got, `"for-slow"`) || asked["slow"] != 1 {
-				t.Errorf("%s, asked %d times", got, asked["slow"])
+			if got := <-lists; !strings.Contains(got, `"for-slow"`) || asked.of("slow") != 1 {
+				t.Errorf("%s, asked %d times", got, asked.of("slow"))
 			}
 		}
 		for i := range 257 {
@@ -63,11 +86,11 @@ func TestModelsForEachKey(t *testing.T) {
 			r.lists(t.Context(), fmt.Sprint(i))
 		}
 		for i := 2; i < 257; i++ { // one place is the list's that has no key
-			if r.lists(t.Context(), fmt.Sprint(i)); asked[fmt.Sprint(i)] != 1 {
-				t.Fatalf("key %d: asked %d times", i, asked[fmt.Sprint(i)])
+			if r.lists(t.Context(), fmt.Sprint(i)); asked.of(fmt.Sprint(i)) != 1 {
+				t.Fatalf("key %d: asked %d times", i, asked.of(fmt.Sprint(i)))
 			}
 		}
-		if r.lists(t.Context(), "0"); asked["0"] != 2 {
+		if r.lists(t.Context(), "0"); asked.of("0") != 2 {
 			t.Errorf("the oldest list is kept beyond the bound")
 		}
 	})
@@ -97,10 +120,10 @@ func TestKeysShareModels(t *testing.T) {
 // the others no request.
 func TestKeysCostOtherEnginesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked := map[string]int{}
+		var asked tally
 		long := `{"data":[{"id":"mine"}` + strings.Repeat(`,{"id":"mine"}`, 3) + `]}`
 		r := newRouter(t, proxy.Config{}, wire(func(q *http.Request) (*http.Response, error) {
-			asked[q.URL.Host]++
+			asked.add(q.URL.Host)
 			switch key := strings.TrimPrefix(q.Header.Get("Authorization"), "Bearer "); {
 			case q.URL.Host == "e0":
 				return says(`{"data":[{"id":"m","x_kept":1}]}`)
@@ -124,8 +147,8 @@ func TestKeysCostOtherEnginesNothing(t *testing.T) {
 				t.Fatalf("key %s: %.300s", key, got)
 			}
 		}
-		if asked["e0"] != 1 || asked["e1"] != keys+1 {
-			t.Errorf("asked for %d keys: %v", keys, asked)
+		if e0, e1 := asked.of("e0"), asked.of("e1"); e0 != 1 || e1 != keys+1 {
+			t.Errorf("asked %d and %d times for %d keys", e0, e1, keys)
 		}
 	})
 }
