@@ -27,8 +27,21 @@ const longestCount = 48
 // Reset prepares for another answer.
 func (k *Counts) Reset(api string) { k.API, k.found, k.held = api, false, 0 }
 
+// reads reports whether the API's answers are read. Those of others can have members that are the model's or the
+// client's (arguments of tools, schemas), or are no JSON.
+func (k *Counts) reads() bool {
+	switch k.API {
+	case APIChat, APICompletions, APIEmbeddings, APIGenerate:
+		return true
+	}
+	return false
+}
+
 // Write reads the next bytes. It keeps no reference to p.
 func (k *Counts) Write(p []byte) {
+	if !k.reads() {
+		return
+	}
 	if k.held > 0 { // members that the last piece begins and this one ends
 		var both [2 * longestCount]byte
 		n := copy(both[:], k.carry[:k.held])
@@ -93,15 +106,10 @@ func countFigure(b []byte) (fig figure, name int) {
 	return noFigure, 0
 }
 
-// Usage is what was found; ok is false if that is no usage, or if answers of the API can have members that are the
-// model's or the client's (arguments of tools, schemas).
+// Usage is what was found; ok is false if that is no usage.
 func (k *Counts) Usage() (u fleet.Usage, ok bool) {
-	switch k.API {
-	case APIChat, APICompletions, APIEmbeddings, APIGenerate:
-		if k.found {
-			f := k.f
-			return build(f[promptTokens], f[flatCached], f[completionTokens])
-		}
+	if !k.found {
+		return u, false
 	}
-	return u, false
+	return build(k.f[promptTokens], k.f[flatCached], k.f[completionTokens])
 }

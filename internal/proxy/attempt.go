@@ -447,7 +447,7 @@ func (a *attempt) judge(res *http.Response) {
 	if a.fin.Outcome == fleet.OK && a.c.Known() && media == "text/html" {
 		a.fin.Outcome = fleet.EngineError // the page of a proxy before the engine: no API of these has one
 	}
-	if a.fin.Outcome == fleet.EngineError && a.c.Transport == nil {
+	if res.StatusCode == http.StatusInternalServerError && a.c.Transport == nil {
 		_, said, _ := answer.ErrorAnswer(send.Short(res))
 		a.fin.Overfull = answer.Overfull(said)
 	}
