@@ -58,7 +58,7 @@ func TestParentIsAHint(t *testing.T) {
 		t.Errorf("parent of %s at %q, want %s", id, name(parent), home)
 	}
 	if _, _, parent = ask(fleet.Request{Model: "m", Session: "sub", Parent: "main"}); parent != -1 {
-		t.Errorf("a conversation that has a home of its own is told of its parent's: %d", parent)
+		t.Errorf("a conversation with a home of its own gets its parent's: %d", parent)
 	}
 	if _, _, parent = ask(fleet.Request{Model: "m", MintedID: "x", Parent: "main"}); name(parent) != home {
 		t.Errorf("parent of a conversation without an id at %q, want %s", name(parent), home)

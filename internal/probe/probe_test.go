@@ -929,7 +929,7 @@ func TestRelist(t *testing.T) {
 		if n := f.count("/v1/models"); n != 1 {
 			t.Fatalf("models asked for %d times at first", n)
 		}
-		for n := range 2 { // those that are asked now are waited for, and nobody at once after that
+		for n := range 2 { // the first call waits for the engines that it asks; the second asks none and waits for none
 			p.Relist("")(t.Context())
 			if got := f.count("/v1/models"); got != 2 {
 				t.Fatalf("models asked for %d times after demand %d, want 2", got, n+1)

@@ -38,7 +38,7 @@ type target struct {
 	changed   bool             // guarded by mu: endpoints have not been told all yet
 	answers   bool             // guarded by mu: it is up, and answered when it was last asked anything
 	listed    time.Time        // guarded by mu: when it was last asked about its models
-	listing   chan struct{}    // guarded by mu: closed when it has been asked for them; nil while nobody waits for that
+	listing   chan struct{}    // guarded by mu: closed when it has been asked for them; nil while no request waits
 
 	// Owned by the goroutine.
 	kind    fleet.Kind

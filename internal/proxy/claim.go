@@ -81,7 +81,7 @@ const leftRate = 50
 
 // settle closes the accounts of a request that has ended. What the engine did not report is estimated once it has
 // computed: the prompt, and of the answer what was passed on, or decoded in the time of one that is not streamed. An
-// answer in the background costs what was charged for it, since nobody may ever ask for it.
+// answer in the background costs what was charged for it: its client may never fetch it.
 func (c *call) settle() {
 	u := &c.served.Usage
 	prompt, answer := int64(u.PromptTokens), int64(u.OutputTokens)

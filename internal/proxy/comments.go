@@ -32,8 +32,8 @@ type comments struct {
 	bytes int64 // sent
 }
 
-// beginComments begins the comments to the client, where the configuration says so. Their interval begins with the end
-// of its body: until then nobody waits for an answer.
+// beginComments begins the comments to the client, where the configuration says so. Their interval begins when its
+// body has come: until then the client is busy sending.
 func (c *call) beginComments() {
 	every := c.commentsEvery()
 	if every <= 0 {

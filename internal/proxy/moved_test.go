@@ -19,6 +19,18 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
+// relists has the router call relist where it has the lists of models read again.
+func (r *rig) relists(engines http.RoundTripper, relist func(endpoint string) func(context.Context)) {
+	parser, err := prompt.Identity{}.Parser()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.proxy = proxy.New(proxy.Options{
+		Config: proxy.Config{Paths: paths(r.t, "*")}, Fleet: r.fleet, Transport: engines, Parser: parser,
+		Log: slog.New(slog.DiscardHandler), Relist: relist,
+	})
+}
+
 // TestAdapterMoves: while an adapter is unloaded from one engine and loaded into another, and no list has been read
 // since, requests for it wait for the lists, and no longer. One that is nowhere, or of which no engine was known, is
 // refused at once. A client that leaves meanwhile gets no answer, and counts as 499 instead of 404.
@@ -64,21 +76,14 @@ func TestAdapterMoves(t *testing.T) {
 				if tt.listed {
 					lists("e0", "m", "ad")
 				}
-				parser, err := prompt.Identity{}.Parser()
-				if err != nil {
-					t.Fatal(err)
-				}
-				r.proxy = proxy.New(proxy.Options{
-					Config: proxy.Config{Paths: paths(t, "*")}, Fleet: r.fleet, Transport: engines, Parser: parser,
-					Log: slog.New(slog.DiscardHandler), Relist: func(string) func(context.Context) {
-						time.AfterFunc(20*time.Millisecond, func() { lists("e0", "m") })
-						time.AfterFunc(tt.loaded+40*time.Millisecond, func() {
-							if tt.loaded > 0 {
-								lists("e1", "m", "ad")
-							}
-						})
-						return func(context.Context) {}
-					},
+				r.relists(engines, func(string) func(context.Context) {
+					time.AfterFunc(20*time.Millisecond, func() { lists("e0", "m") })
+					time.AfterFunc(tt.loaded+40*time.Millisecond, func() {
+						if tt.loaded > 0 {
+							lists("e1", "m", "ad")
+						}
+					})
+					return func(context.Context) {}
 				})
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
@@ -133,7 +138,7 @@ func TestJustLoaded(t *testing.T) {
 		"it lists the model":         {30 * time.Millisecond, true, 200, 30 * time.Millisecond},
 		"it does not":                {30 * time.Millisecond, false, 404, 30 * time.Millisecond},
 		"it lists nothing in time":   {time.Minute, true, 404, 1500 * time.Millisecond},
-		"nobody is asked so soon":    {0, false, 404, 0},
+		"no engine is asked so soon": {0, false, 404, 0},
 		"who asked first had it all": {0, true, 200, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,24 +152,17 @@ func TestJustLoaded(t *testing.T) {
 					}})
 				}
 				lists(fleet.Model{ID: "m"})
-				parser, err := prompt.Identity{}.Parser()
-				if err != nil {
-					t.Fatal(err)
-				}
-				r.proxy = proxy.New(proxy.Options{
-					Config: proxy.Config{Paths: paths(t, "*")}, Fleet: r.fleet, Transport: engines, Parser: parser,
-					Log: slog.New(slog.DiscardHandler), Relist: func(string) func(context.Context) {
-						return func(ctx context.Context) {
-							select {
-							case <-time.After(tt.answers):
-							case <-ctx.Done():
-								return
-							}
-							if tt.loaded {
-								lists(fleet.Model{ID: "m"}, fleet.Model{ID: "ad", Parent: "m"})
-							}
+				r.relists(engines, func(string) func(context.Context) {
+					return func(ctx context.Context) {
+						select {
+						case <-time.After(tt.answers):
+						case <-ctx.Done():
+							return
 						}
-					},
+						if tt.loaded {
+							lists(fleet.Model{ID: "m"}, fleet.Model{ID: "ad", Parent: "m"})
+						}
+					}
 				})
 				w, asked := httptest.NewRecorder(), time.Now()
 				r.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions",
