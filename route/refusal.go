@@ -87,8 +87,8 @@ func (r *readers) unavailableReason(now time.Time, e registry.Endpoint, req *fle
 	}
 }
 
-// mayQueue reports whether a request that is no trial can be queued: it computes a prompt, its caller can wait, and it
-// is a first attempt. A decode leg waits for its prefill leg anyway.
+// mayQueue reports whether a request that is no trial can be queued: it computes a prompt, its caller can wait, and no
+// endpoint has been tried that it is to avoid now. A decode leg waits for its prefill leg anyway.
 func mayQueue(req *fleet.Request, leg fleet.Leg, ep registry.Endpoint) bool {
 	return req.MayQueue && req.Class == fleet.Turn && leg != fleet.LegDecode && !req.Fails &&
 		req.Pin == "" && len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && !ep.IsSlot()
