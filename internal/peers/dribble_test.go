@@ -158,7 +158,11 @@ func ends(t *testing.T, reached <-chan struct{}, work func(ctx context.Context))
 		defer close(done)
 		work(ctx)
 	}()
-	<-reached
+	select {
+	case <-reached:
+	case <-time.After(time.Minute):
+		t.Fatal("it does not reach the server")
+	}
 	cancel()
 	select {
 	case <-done:
@@ -199,6 +203,22 @@ func TestLateCutsNothingOfTheNext(t *testing.T) {
 			}
 		}
 	})
+}
+
+// ending is a context that has ended, and has told nobody of it yet.
+type ending struct{ context.Context }
+
+func (ending) Err() error                   { return context.Canceled }
+func (ending) AfterFunc(func()) func() bool { return func() bool { return true } }
+
+// TestLateCutsItsOwn: what waits for the context may run before what the context is to start when it ends.
+func TestLateCutsItsOwn(t *testing.T) {
+	var l links
+	done, own := l.within(ending{t.Context()}), l.current()
+	done()
+	if own.Err() == nil {
+		t.Error("the connections of a command that has ended serve the next one")
+	}
 }
 
 // TestLinksForget: a connection that has ended is kept nowhere.

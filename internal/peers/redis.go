@@ -31,6 +31,7 @@ type Redis struct {
 
 	storing sync.Mutex
 	store   rueidis.Client // nil until it is needed
+	opened  int            // cuts of stores before it was opened
 	stores  links
 }
 

@@ -35,7 +35,13 @@ func (d *Redis) client(ctx context.Context) (c rueidis.Client, done func(), err 
 	done = d.stores.within(ctx)
 	d.storing.Lock()
 	defer d.storing.Unlock()
+	cuts := d.stores.cutSoFar()
+	if d.store != nil && d.opened != cuts {
+		d.store.Close() // it may still give a command to a connection that was cut, and that command would fail
+		d.store = nil
+	}
 	if d.store == nil {
+		d.opened = cuts
 		d.store, err = d.open(&d.stores)
 	}
 	return d.store, done, err

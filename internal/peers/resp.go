@@ -72,6 +72,7 @@ type links struct {
 	now  context.Context // that of the connections since the last cut; nil before the first
 	end  context.CancelFunc
 	late int // callers of within whose context has ended, and who are not done
+	cuts int
 }
 
 // current is a context that ends with the next cut. It has ended while a caller is late: the client may dial again for
@@ -95,7 +96,15 @@ func (l *links) cut() {
 	if l.now != nil {
 		l.end()
 		l.now = nil
+		l.cuts++
 	}
+}
+
+// cutSoFar is how often connections were cut.
+func (l *links) cutSoFar() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cuts
 }
 
 // within has the connections cut when ctx ends before the caller has called done, once. Until then no others are made.
@@ -110,8 +119,12 @@ func (l *links) within(ctx context.Context) (done func()) {
 		if !stop() {
 			<-ended // else it might cut the next caller's connections
 			l.isLate(-1)
-			l.cut() // the next connection needs a context that has not ended
+		} else if ctx.Err() == nil {
+			return
 		}
+		// The client may have seen that ctx ended before the function above was started, and dialled again since. The
+		// next connection needs a context that has not ended.
+		l.cut()
 	}
 }
 
