@@ -60,7 +60,7 @@ func (t *Table) Fault() string {
 		held, waits := int64(0), 0
 		for _, h := range t.heldTurns {
 			if h.tenant == x {
-				held, waits = held+h.Tokens-h.Shared, waits+1
+				held, waits = held+h.own(), waits+1
 			}
 		}
 		if x.held != held || x.waits != waits {
@@ -71,7 +71,7 @@ func (t *Table) Fault() string {
 	for _, l := range t.order {
 		needs, grouped := int64(0), 0
 		for _, w := range l.turns {
-			needs += w.turn.Tokens - w.turn.Shared
+			needs += w.turn.own()
 		}
 		for _, g := range l.groups {
 			grouped += len(g.turns)

@@ -24,6 +24,10 @@ type Turn struct {
 	Request, Name, TenantName string
 }
 
+// own is how many of its tokens members do not have, by which it is counted. An estimate of all of them may be lower
+// than an earlier one of what they share.
+func (x *Turn) own() int64 { return max(0, x.Tokens-x.Shared) }
+
 // heldTurn is a turn that waits for room.
 type heldTurn struct {
 	Turn
@@ -66,7 +70,7 @@ func insert(to []waiting, h *heldTurn) []waiting {
 		}
 		return -1
 	})
-	return slices.Insert(to, i, waiting{h, h.deadline, max(h.Tokens-h.Shared, 1)})
+	return slices.Insert(to, i, waiting{h, h.deadline, max(h.own(), 1)})
 }
 
 // remove takes a turn out of such a list.
@@ -192,11 +196,11 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 		t.order = append(t.order, l)
 	}
 	t.heldTurns[h.lease] = h
-	t.heldTokens += h.Tokens - h.Shared
-	h.tenant.held += h.Tokens - h.Shared
+	t.heldTokens += h.own()
+	h.tenant.held += h.own()
 	h.tenant.waits++
 	h.deadline = now.Add(t.Reader().MaxHold(&turn))
-	l.turns, l.needs, l.due = insert(l.turns, h), l.needs+h.Tokens-h.Shared, time.Time{}
+	l.turns, l.needs, l.due = insert(l.turns, h), l.needs+h.own(), time.Time{}
 	t.join(l, h)
 	t.change(l.pool)
 	return h.lease, h.deadline
@@ -208,7 +212,7 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 // evicted more often.
 func (r Reader) MaxHold(turn *Turn) time.Duration {
 	t := r.t
-	own := turn.Tokens - turn.Shared
+	own := turn.own()
 	tokens, n, perToken, engines := own, 1, 0.0, 0
 	for _, slot := range t.slots {
 		if e := t.endpoints.Get(slot); e.keepIdle > 0 {
@@ -342,7 +346,7 @@ func (t *Table) firstBelow(l *poolQueue) (first *heldTurn) {
 
 // removeHeld takes a turn out of its pool's queue.
 func (t *Table) removeHeld(l *poolQueue, h *heldTurn) {
-	l.turns, l.needs, l.due = remove(l.turns, h), l.needs-h.Tokens+h.Shared, time.Time{}
+	l.turns, l.needs, l.due = remove(l.turns, h), l.needs-h.own(), time.Time{}
 	t.change(l.pool)
 	g := l.byOwner[owner{h.tenant, h.Priority}]
 	if g.turns = remove(g.turns, h); len(g.turns) == 0 {
@@ -364,8 +368,8 @@ func (t *Table) EndHold(lease fleet.Lease) bool {
 		return false
 	}
 	delete(t.heldTurns, lease)
-	t.heldTokens -= h.Tokens - h.Shared
-	h.tenant.held -= h.Tokens - h.Shared
+	t.heldTokens -= h.own()
+	h.tenant.held -= h.own()
 	h.tenant.waits--
 	t.takes(h.tenant, -h.reserved)
 	t.releaseTenant(h.tenant)

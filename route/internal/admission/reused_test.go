@@ -137,3 +137,22 @@ func TestGoesToItsPrefix(t *testing.T) {
 		})
 	}
 }
+
+// TestSharesMoreThanItHas: where a turn is estimated to have fewer tokens than an earlier prompt's beginning, which it
+// begins with too, it needs no room, and is held no less than at once.
+func TestSharesMoreThanItHas(t *testing.T) {
+	w := newWorld(10*time.Second, 100)
+	w.ask("a", "", 90, fleet.PriorityNormal, "", 0, beginning{})
+	_, until := w.Hold(w.now, admission.Turn{Key: key("b"), Pool: "m", Home: -1, Tokens: 20, Shared: 50})
+	if until.Before(w.now) {
+		t.Errorf("it is held until %v before it came", w.now.Sub(until))
+	}
+	w.Reader().EachPool(func(pool string, turns int, tokens int64) {
+		if turns != 1 || tokens != 0 {
+			t.Errorf("%d turns are held that need %d tokens, want one that needs none", turns, tokens)
+		}
+	})
+	if n := w.Reader().HeldTokens(); n != 0 {
+		t.Errorf("%d tokens are held", n)
+	}
+}

@@ -115,7 +115,7 @@ func (t *Table) isBelow(turn *Turn, x *tenant) bool {
 	if x == nil {
 		x = &tenant{share: turn.Share}
 	}
-	return float64(x.tokens+turn.Tokens-turn.Shared)/x.weight() <= plenty*t.level
+	return float64(x.tokens+turn.own())/x.weight() <= plenty*t.level
 }
 
 // takesTooMuch reports whether a tenant takes more than its share.
