@@ -77,7 +77,7 @@ func (r *readers) admit(q *asked, f *filled) (hold *admission.Turn) {
 		}
 	}
 	switch {
-	case open == 0 && check.MayHold() && !q.tooLong():
+	case open == 0 && check.MayHold() && !tooLong(q.pool, q.size.Tokens+q.req.MaxTokens):
 		return turn
 	case open > 0 && open < len(v.Candidates) && check.OthersHeld():
 		v.Full = len(v.Candidates) - open
@@ -86,11 +86,12 @@ func (r *readers) admit(q *asked, f *filled) (hold *admission.Turn) {
 	return nil
 }
 
-// tooLong reports whether a turn exceeds the context of all endpoints. Their engines refuse it at once. It would be
-// held for long, since hardly any cache has room for it, and others behind it; as a member it would end others.
-func (q *asked) tooLong() bool {
-	for i := range q.pool.Len() {
-		if most := q.pool.Member(i).Context(); most == 0 || most > q.size.Tokens+q.req.MaxTokens {
+// tooLong reports whether a turn, with the longest answer that it may get, exceeds the context of all endpoints. Their
+// engines refuse it at once. It would be held for long, since hardly any cache has room for it, and others behind it; as
+// a member it would end others.
+func tooLong(p pool.Pool, tokens int) bool {
+	for i := range p.Len() {
+		if most := p.Member(i).Context(); most == 0 || most > tokens {
 			return false
 		}
 	}
@@ -112,9 +113,14 @@ func (r *Router) hold(q *asked, turn *admission.Turn) Hold {
 	return Hold{Lease: lease, Pool: q.pool.Name(), Until: until}
 }
 
-// tellAdmission tells admission of a placed turn, whose conversation becomes a member there unless it is refused.
+// joins reports whether the conversation of a placed turn becomes a member, whichever router placed it.
+func joins(p pool.Pool, l fleet.Leg, tokens int) bool {
+	return l == fleet.LegUnsplit && !p.Splits() && !tooLong(p, tokens)
+}
+
+// tellAdmission tells admission of a placed turn whose conversation becomes a member.
 func (r *Router) tellAdmission(q *asked, v *pick.View, res *reservation, c *pick.Candidate) {
-	if v.Leg != fleet.LegUnsplit || q.pool.Splits() || q.tooLong() {
+	if !joins(q.pool, v.Leg, v.PromptTokens+q.req.MaxTokens) {
 		return
 	}
 	_, parent := r.readers.conversations.Keys(q.scope(fleet.LegUnsplit), q.req, q.who)

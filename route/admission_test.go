@@ -181,6 +181,28 @@ func TestTooLongIsNotHeld(t *testing.T) {
 	s.hold("f")
 }
 
+// TestTooLongElsewhere: a prompt that exceeds the engine's context makes no members end at another router either.
+func TestTooLongElsewhere(t *testing.T) {
+	replica := func(c *route.Config) { c.Replicas = true }
+	one, other := newFullEngine(t, replica), newFullEngine(t, replica)
+	for _, s := range []*fullEngine{one, other} {
+		s.Observe(s.now, route.Probed{Endpoint: "e", Report: fleet.Report{
+			Healthy: true, Models: []fleet.Model{{ID: "m", ContextTokens: 90_000}},
+		}})
+	}
+	before := other.Status(other.now)[0].WorkingSet
+	made, err := one.Decide(one.now, &fleet.Request{
+		Model: "m", Session: "long", Class: fleet.Turn, PromptTokens: 95_000, MayQueue: true, MayHold: true, Seed: 1,
+	})
+	if err != nil || len(made.News) != 1 {
+		t.Fatalf("%d news, %v; want one of its place", len(made.News), err)
+	}
+	other.Observe(other.now, route.PeerNews{Peer: 1, At: one.now, News: &made.News[0]})
+	if after := other.Status(other.now)[0].WorkingSet; after != before || before == 0 {
+		t.Errorf("a working set of %d tokens, want %d as before", after, before)
+	}
+}
+
 // TestHeldCountAsWaiting: limits.waiting bounds those that are held too.
 func TestHeldCountAsWaiting(t *testing.T) {
 	s := newFullEngine(t, func(c *route.Config) { c.Queue.Most = 2 })

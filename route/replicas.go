@@ -319,7 +319,7 @@ func (r *Router) peerTurn(now time.Time, res *reservation, placed *Placed, entry
 			model = cmp.Or(r.readers.marked(p.Name(), placed.Model), entry.Model)
 		}
 		res.conversation = r.conversations.BindAnnounced(now, c, r.placedEntry(now, entry, res, model))
-		if placed.Leg == fleet.LegUnsplit && !p.Splits() {
+		if joins(p, placed.Leg, placed.PromptTokens+placed.MaxTokens) {
 			turn := placedTurn(placed.asker(), ep.Slot(), placed.PromptTokens+placed.OutputTokens)
 			turn.Key = res.conversation.Key()
 			turn.Prompt = admission.Prompt{Names: placed.Chain, Tokens: placed.PromptTokens, Bytes: placed.TextBytes}
