@@ -1,6 +1,7 @@
 package route_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -208,5 +209,62 @@ func TestSharersOfFirstTurns(t *testing.T) {
 				t.Errorf("%d share it, want %d", seen, row.want)
 			}
 		})
+	}
+}
+
+// TestMovesWhileRestored: what a snapshot says of an endpoint holds for the engine at the address that it had and for
+// the cache that it had, also where another address is declared, or its process ends, between two pieces.
+func TestMovesWhileRestored(t *testing.T) {
+	x := newTestRouter(t, nil)
+	x.declare([]string{"a"}, "1")
+	x.up("a", nil, fleet.Model{ID: "m"})
+	long := prompted("a", 1, 2, 3)
+	long.Session = "s"
+	d := x.route(long)
+	x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
+	x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 960, OutputTokens: 10}})
+	var pieces []route.Piece
+	for x.r.Rewind(); ; {
+		p, more := x.r.Snapshot(x.now)
+		if !more {
+			break
+		}
+		pieces = append(pieces, p)
+	}
+	for name, c := range map[string]struct {
+		before, between string
+		lost            bool
+	}{
+		"not declared before": {"", "2", false},
+		"declared before":     {"1", "2", false},
+		"stays":               {"1", "1", false},
+		"known late":          {"", "1", false},
+		"ends":                {"1", "1", true},
+	} {
+		for move := range pieces {
+			y := newTestRouter(t, nil)
+			if c.before != "" {
+				y.declare([]string{"a"}, c.before)
+			}
+			for i := range pieces {
+				if i == move {
+					y.declare([]string{"a"}, c.between)
+				}
+				if i == move && c.lost {
+					y.up("a", nil)
+					y.r.Observe(y.now, route.Probed{Endpoint: "a", Report: fleet.Report{Refused: true}})
+					y.up("a", nil)
+				}
+				y.r.Restore(y.now, &pieces[i], 0)
+			}
+			y.up("a", nil, fleet.Model{ID: "m"})
+			d := y.route(long)
+			// of what was lost before the snapshot's first word of it nothing is known
+			told := slices.IndexFunc(pieces, func(p route.Piece) bool { return len(p.Endpoints) > 0 })
+			want := c.between == "1" && (!c.lost || move <= told)
+			if cached := d.CachedTokens > 0; cached != want {
+				t.Errorf("%s, before piece %d: %d tokens are believed to be cached", name, move, d.CachedTokens)
+			}
+		}
 	}
 }

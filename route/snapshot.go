@@ -35,12 +35,18 @@ type walk struct {
 	begun     registry.Endpoint
 }
 
-// restored is restored state of endpoints not declared yet, and its differences from the declared ones.
+// restored is restored state of endpoints not declared yet, and which engines the latest snapshot means.
 type restored struct {
 	endpoints map[string]registry.Endpoint
-	others    map[string]bool   // endpoints that are other engines here
-	flowAhead map[string]uint32 // of declared ones: how far the flow of their caches is ahead of the snapshot's
+	meant     map[string]meant // by name
 	until     time.Time
+}
+
+// meant is the engine that a snapshot means by a name.
+type meant struct {
+	ep        registry.Endpoint // zero if it is none that has this name here
+	epoch     uint32            // of its cache when the snapshot's was taken in
+	flowAhead uint32            // how far the flow of its cache is ahead of the snapshot's
 }
 
 // Rewind begins a snapshot. There is one at a time.
@@ -137,7 +143,8 @@ func (r *Router) knownAs(name string) registry.Endpoint {
 }
 
 // Restore applies a piece. Pieces come in the order in which they were taken; later is the age of the snapshot. State
-// of an endpoint that is not declared yet waits for its declaration. A router that has served requests keeps what it
+// of an endpoint that is not declared yet waits for its declaration, and is dropped if that gives another address, also
+// between two pieces; so is what a cache held that is lost between two. A router that has served requests keeps what it
 // knows better: the speeds of endpoints that have had requests, and conversations whose latest turn came after the
 // snapshot's.
 func (r *Router) Restore(now time.Time, p *Piece, later time.Duration) {
@@ -145,8 +152,8 @@ func (r *Router) Restore(now time.Time, p *Piece, later time.Duration) {
 	if s.endpoints == nil {
 		s.endpoints = map[string]registry.Endpoint{}
 	}
-	if p.Fleet != nil || s.others == nil { // the first piece
-		s.others, s.flowAhead = map[string]bool{}, map[string]uint32{}
+	if p.Fleet != nil || s.meant == nil { // the first piece
+		s.meant = map[string]meant{}
 	}
 	if p.Fleet != nil && !r.worked {
 		r.speed.RestoreFleet(p.Fleet)
@@ -158,8 +165,8 @@ func (r *Router) Restore(now time.Time, p *Piece, later time.Duration) {
 	for i := range p.Pools {
 		r.pools.Restore(&p.Pools[i])
 	}
-	if ep := r.knownAs(p.Endpoint); ep.Exists() && !s.others[p.Endpoint] {
-		r.cache.Believe(ep.Slot(), p.Chains)
+	if of := r.meantBy(p.Endpoint); of.ep.Exists() {
+		r.cache.Believe(of.ep.Slot(), p.Chains)
 	}
 	if p.Conversations != nil {
 		r.conversations.Restore(now, p.Conversations, later, r.cacheNow)
@@ -169,10 +176,24 @@ func (r *Router) Restore(now time.Time, p *Piece, later time.Duration) {
 // cacheNow is the epoch of an endpoint's cache, 0 when the snapshot means another one, and how far its flow is ahead of
 // the snapshot's.
 func (r *Router) cacheNow(name string) (epoch, ahead uint32) {
-	if ep := r.knownAs(name); ep.Exists() && !r.restored.others[name] {
-		return r.cache.Reader().Epoch(ep.Slot()), r.restored.flowAhead[name]
+	of := r.meantBy(name)
+	return of.epoch, of.flowAhead
+}
+
+// meantBy is the engine that the snapshot means by a name, zero if another one has the name now or its cache is lost.
+// Where it says nothing of engines, since it has conversations alone, that is the one that has the name now.
+func (r *Router) meantBy(name string) meant {
+	now := meant{ep: r.knownAs(name)}
+	if now.ep.Exists() {
+		now.epoch = r.cache.Reader().Epoch(now.ep.Slot())
 	}
-	return 0, 0
+	if of, told := r.restored.meant[name]; told {
+		if of.ep != now.ep || of.epoch != now.epoch {
+			return meant{}
+		}
+		return of
+	}
+	return now
 }
 
 // restoreEndpoint allocates an endpoint's slot before its declaration. A declared one accepts speed and cache capacity
@@ -184,18 +205,20 @@ func (r *Router) restoreEndpoint(now time.Time, l *learnt.Endpoint, later time.D
 		s.endpoints[l.Name] = ep
 	}
 	if spec := ep.Spec(); spec.URL != l.URL || spec.Part != l.Part {
-		s.others[l.Name] = true
+		s.meant[l.Name] = meant{}
 		return
 	}
+	of := meant{ep: ep, epoch: r.cache.Reader().Epoch(ep.Slot())}
 	if !ep.Worked() {
 		r.speed.Restore(now, ep.Slot(), &l.Speed, later)
 	}
 	if own := r.cache.Reader().Learnt(ep.Slot()).Flow; ep.Worked() || own != 0 {
-		s.flowAhead[l.Name] = uint32(own) - uint32(l.Cache.Flow)
-		return
+		of.flowAhead = uint32(own) - uint32(l.Cache.Flow)
+	} else {
+		r.cache.Restore(ep.Slot(), &l.Cache)
+		r.describe(ep)
 	}
-	r.cache.Restore(ep.Slot(), &l.Cache)
-	r.describe(ep)
+	s.meant[l.Name] = of
 }
 
 // declared removes and returns the restored endpoint that matches a declaration; the zero value when there is none.
