@@ -20,6 +20,7 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 	keep := make(map[string]bool, len(d.Endpoints))
 	for _, spec := range d.Endpoints {
 		old := r.endpoints.Named(spec.Name)
+		back := old.Exists() && old.Gone() // it has left, and its last requests are running
 		switch {
 		case !old.Exists():
 			if ep := r.addEndpoint(spec, d.Source); gently {
@@ -29,12 +30,9 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 				changes,
 				Change{Endpoint: spec.Name, To: fleet.StateUnknown, Detail: "declared by " + d.Source},
 			)
-		case old.Source() != d.Source && !old.Gone():
-			state := r.health.Reader().Reported(old.Slot())
-			changes = append(changes, Change{
-				Endpoint: spec.Name, From: state, To: state,
-				Detail: fmt.Sprintf("%s declares it too; the declaration by %s applies", d.Source, old.Source()),
-			})
+		case old.Source() != d.Source && !back:
+			changes = append(changes, r.remark(old,
+				fmt.Sprintf("%s declares it too; the declaration by %s applies", d.Source, old.Source())))
 			continue
 		case isOther(old.Spec(), &spec):
 			if ep := r.replace(now, old, spec, d.Source); gently {
@@ -44,6 +42,9 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 		default:
 			r.registry.Redeclare(old, spec, d.Source)
 			r.describe(old)
+		}
+		if back {
+			changes = append(changes, r.remark(r.endpoints.Named(spec.Name), "declared again, by "+d.Source))
 		}
 		keep[spec.Name] = true
 	}

@@ -118,6 +118,30 @@ func TestAnotherAddressIsAnotherEngine(t *testing.T) {
 	}
 }
 
+// TestComesBackInTime: an endpoint that leaves and is declared again before its last request has ended is told of both
+// times.
+func TestComesBackInTime(t *testing.T) {
+	x := newTestRouter(t, nil, "a")
+	x.route(fleet.Request{Model: "m", Session: "s", PromptTokens: 2000})
+	left := x.r.Observe(x.now, route.Declared{Source: "s"})
+	if len(left.Changes) != 1 || left.Changes[0].To != "" || len(left.Gone) != 1 {
+		t.Errorf("it leaves: %+v, gone %v", left.Changes, left.Gone)
+	}
+	a := []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}
+	for i, want := range []int{1, 0, 1} {
+		if i == 2 { // and at another address
+			x.r.Observe(x.now, route.Declared{Source: "other"})
+			a[0].URL = "http://b"
+		}
+		back := x.r.Observe(x.now, route.Declared{Source: "other", Endpoints: a})
+		if n := len(back.Changes); n != want || n > 0 && (back.Changes[0] != route.Change{
+			Endpoint: "a", From: fleet.StateUp, To: fleet.StateUp, Detail: "declared again, by other",
+		}) {
+			t.Errorf("it comes back: %+v, want %d changes", back.Changes, want)
+		}
+	}
+}
+
 // TestOnlyEndpointIsSpared: the only endpoint of a model is not ejected for a failure, also where its request began
 // when there was another, which has left, and another engine has that one's slot. So it is where its pool was dropped
 // meanwhile, since clients asked for thousands of models.

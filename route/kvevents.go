@@ -70,20 +70,15 @@ func (r *Router) kvStreamState(ep registry.Endpoint, ev *KVStreamState, to []Cha
 	if changed := r.cache.SetStreamState(ep.Slot(), ev.State); !changed && ev.Detail == "" {
 		return to
 	}
-	state := r.health.Reader().Reported(ep.Slot())
-	return append(to, Change{Endpoint: ep.Name(), From: state, To: state, Detail: "KV events: " + ev.Detail})
+	return append(to, r.remark(ep, "KV events: "+ev.Detail))
 }
 
 // kvTick finds streams that have fallen silent.
 func (r *Router) kvTick(now time.Time, to []Change) []Change {
 	for ep := range r.endpoints.All() {
 		if ep.Current() && r.cache.Tick(now, ep.Slot()) {
-			state := r.health.Reader().Reported(ep.Slot())
-			to = append(to, Change{
-				Endpoint: ep.Name(), From: state, To: state,
-				Detail: "KV events: silent although blocks must have been stored; " +
-					"cached tokens are taken from answers until events arrive again",
-			})
+			to = append(to, r.remark(ep, "KV events: silent although blocks must have been stored; "+
+				"cached tokens are taken from answers until events arrive again"))
 		}
 	}
 	return to

@@ -103,8 +103,7 @@ func (r *Router) drain(now time.Time, ev *Drain, to []Change) []Change {
 	if ev.Off {
 		detail = "takes traffic again"
 	}
-	state := r.health.Reader().Reported(ep.Slot())
-	return append(to, Change{Endpoint: ev.Endpoint, From: state, To: state, Detail: detail})
+	return append(to, r.remark(ep, detail))
 }
 
 // responseStarted makes known which endpoint has a response.
@@ -154,4 +153,10 @@ func (r *Router) changes(now time.Time, ep registry.Endpoint, to []Change) []Cha
 		to = append(to, Change{Endpoint: ep.Name(), From: c.From, To: c.To, Detail: c.Detail})
 	})
 	return to
+}
+
+// remark is a line about an endpoint whose state does not change.
+func (r *Router) remark(ep registry.Endpoint, detail string) Change {
+	state := r.health.Reader().Reported(ep.Slot())
+	return Change{Endpoint: ep.Name(), From: state, To: state, Detail: detail}
 }
