@@ -86,9 +86,9 @@ func (r *readers) admit(q *asked, f *filled) (hold *admission.Turn) {
 	return nil
 }
 
-// tooLong reports whether a turn, with the longest answer that it may get, exceeds the context of all endpoints. Their
-// engines refuse it at once. It would be held for long, since hardly any cache has room for it, and others behind it; as
-// a member it would end others.
+// tooLong reports whether a turn exceeds the context of all endpoints with the longest answer that it may get. Their
+// engines refuse it at once. It would be held for long, since hardly any cache has room for it, and others behind it;
+// as a member it would end others.
 func tooLong(p pool.Pool, tokens int) bool {
 	for i := range p.Len() {
 		if most := p.Member(i).Context(); most == 0 || most > tokens {
