@@ -70,12 +70,11 @@ func (t *Table) ejectSilent(now time.Time, slot int, waiting int, waited, least 
 	if since := later(e.idleAt, e.lastByteAt); !since.IsZero() {
 		quiet = now.Sub(since).Round(time.Second)
 	}
-	e.cause = fmt.Sprintf(
-		"no data for %v although its health check is good; requests waiting: %d, the first for %v",
-		quiet,
-		waiting,
-		waited,
-	)
+	health := "although its health check is good"
+	if e.unanswered {
+		health = "nor an answer to its health check"
+	}
+	e.cause = fmt.Sprintf("no data for %v %s; requests waiting: %d, the first for %v", quiet, health, waiting, waited)
 	t.eject(now, e, least)
 	e.silentAt, e.silenced, e.unreachable = now, now, false
 }

@@ -228,6 +228,18 @@ func TestOlderRequestsOfSilence(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	})
+	t.Run("the words where probes have no answer either", func(t *testing.T) {
+		e := newEngine()
+		e.Answered(0, false)
+		e.send(true, time.Second)
+		for range 20 {
+			e.second()
+		}
+		want := "no data for 11s nor an answer to its health check; "
+		if got := e.Reader().Why(0, fleet.StateEjected); !strings.HasPrefix(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
 	t.Run("its place was taken after the overdue one came", func(t *testing.T) {
 		e := newEngine()
 		e.waiting.Places = 1
