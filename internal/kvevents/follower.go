@@ -231,7 +231,7 @@ func (f *Follower) wanted() map[target]bool {
 }
 
 // drop forgets the streams that are to end, and endpoints that have gone. It returns these streams and the names of the
-// others.
+// other endpoints. Topics are assigned once the streams that start are there, too.
 func (f *Follower) drop() (gone []*stream, names map[string]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -250,7 +250,6 @@ func (f *Follower) drop() (gone []*stream, names map[string]bool) {
 			f.ended[t.endpoint] = sum
 		}
 	}
-	f.connect()
 	maps.DeleteFunc(f.told, func(name string, _ []fleet.KVSource) bool { return !names[name] })
 	maps.DeleteFunc(f.ended, func(name string, _ kvstream.Counts) bool { return !names[name] })
 	maps.DeleteFunc(f.models, func(name string, _ []string) bool { return !names[name] })

@@ -2,6 +2,7 @@ package kvevents
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -133,6 +134,34 @@ func TestDialIn(t *testing.T) {
 	}
 	f.Set([]fleet.Endpoint{{Name: "b", URL: "http://127.0.0.1:8001"}})
 	h.until(t, "that one is gone", func(*heard) bool { p := f.Publishers(); return p.Tied == 1 && p.Untied == 1 })
+}
+
+// TestTopicWaitsForItsStream: the first message of a topic is for the stream that starts with it, and no message is
+// dropped in between. The stream would otherwise not know that it has heard all.
+func TestTopicWaitsForItsStream(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Listen = "tcp://127.0.0.1:0"
+	f := New(cfg, nil, nil, func(route.Event) {}, slog.New(slog.DiscardHandler))
+	if err := f.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer f.closeListeners()
+	f.Set([]fleet.Endpoint{{Name: "a", URL: "http://127.0.0.1:8000"}})
+	p := f.publisher(publication{"kv@a@m", 0, netip.MustParseAddr("127.0.0.1")})
+	f.drop()
+	select {
+	case <-p.decided:
+		t.Error("a message need not wait for its stream")
+	default:
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer f.wg.Wait()
+	defer cancel()
+	f.start(ctx)
+	<-p.decided
+	if f.streamOf(p) == nil {
+		t.Error("the topic has no stream")
+	}
 }
 
 // TestDialInCaptured: what a real vLLM published, behind a topic as llm-d gives it: the excerpt begins after its
