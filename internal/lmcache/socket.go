@@ -133,13 +133,13 @@ func (s *Socket) accept() {
 func (s *Socket) serve(conn net.Conn) {
 	var err error
 	panics.Catch(s.log, panics.LMCache, func() { err = s.read(conn) })
-	_ = conn.Close()
 	s.mu.Lock()
 	delete(s.conns, conn)
 	if errors.Is(err, zmtp.ErrNotZMTP) {
 		s.counts.Refused++
 	}
 	s.mu.Unlock()
+	_ = conn.Close() // who sees its end finds it counted
 	s.log.Debug("notifications of LMCache: connection ended", "peer", conn.RemoteAddr().String(), "error", err)
 }
 
