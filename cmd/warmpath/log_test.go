@@ -44,7 +44,7 @@ func TestLogThatNobodyReads(t *testing.T) {
 		return words[len(words)-1]
 	}
 	traffic, admin := last(), last()
-	client := &http.Client{Timeout: 30 * time.Second}
+	client := &http.Client{Timeout: aWhile}
 	get := func(url string) string {
 		t.Helper()
 		res, err := client.Get(url)

@@ -123,7 +123,7 @@ func TestServeStartsAndEnds(t *testing.T) {
 		t.Fatalf("%v: %s", err, log.String())
 	}
 	url := first[strings.LastIndex(first, " ")+1 : len(first)-1]
-	client := &http.Client{Timeout: 20 * time.Second}
+	client := &http.Client{Timeout: aWhile}
 	defer client.CloseIdleConnections()
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503} {
 		res, err := client.Get(url + path)

@@ -209,7 +209,7 @@ const aboutEdge = "service.instance.id=gpu-7:8080 service.name=edge service.vers
 // deliver sends a span, the metrics and a line to a collector.
 func deliver(t *testing.T, cfg Config) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := Open(ctx, cfg)
 	if err != nil {

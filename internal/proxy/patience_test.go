@@ -125,7 +125,7 @@ func TestShutdownEndsTheWaitForABody(t *testing.T) {
 	r.eventually("the call is open", func() bool { return r.proxy.Open() == 1 })
 	r.proxy.Drain()
 	r.proxy.Abort()
-	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	b, err := io.ReadAll(c)
 	if got := string(b); err != nil || !strings.HasPrefix(got, "HTTP/1.1 503 ") ||
 		!strings.Contains(got, "shutting_down") {

@@ -45,7 +45,7 @@ func TestSlowBodies(t *testing.T) {
 			line+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"); err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 		in := bufio.NewReader(conn)
 		res, err := http.ReadResponse(in, nil)
 		if err == nil {
