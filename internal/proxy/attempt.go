@@ -209,6 +209,14 @@ func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 		c.refuse(why)
 		return nil, false
 	}
+	if c.Transport == nil && a.page(res) {
+		why := fault.PageError{Status: res.StatusCode, RetryAfter: a.fin.RetryAfter}
+		if res.StatusCode == http.StatusServiceUnavailable {
+			why.RetryAfter = max(why.RetryAfter, time.Second)
+		}
+		c.refuse(a.withLeg(fault.At(&why, d.Endpoint.Name)))
+		return nil, false
+	}
 	if c.p.cfg.WrapErrors && d.Why != "" && res.StatusCode >= http.StatusBadRequest {
 		body, _ := io.ReadAll(io.LimitReader(res.Body, send.RefusalBytes))
 		c.refuse(fault.Answered(fleet.LegDecode, res.StatusCode, fault.Text(body), a.fin.RetryAfter))
@@ -443,9 +451,8 @@ func (a *attempt) judge(res *http.Response) {
 	if a.again(res.StatusCode) {
 		a.fin.Outcome = fleet.EngineError
 	}
-	media := mediaType(send.Named(res.Header).Get("Content-Type"))
-	if a.fin.Outcome == fleet.OK && a.c.Known() && media == "text/html" {
-		a.fin.Outcome = fleet.EngineError // the page of a proxy before the engine: no API of these has one
+	if a.fin.Outcome == fleet.OK && a.page(res) {
+		a.fin.Outcome = fleet.EngineError
 	}
 	if res.StatusCode == http.StatusInternalServerError && a.c.Transport == nil {
 		_, said, _ := answer.ErrorAnswer(send.Short(res))
@@ -454,6 +461,13 @@ func (a *attempt) judge(res *http.Response) {
 	if a.fin.Outcome == fleet.Busy {
 		a.fin.RetryAfter, a.fin.Limited = fault.RetryAfter(res.Header), res.StatusCode == http.StatusTooManyRequests
 	}
+}
+
+// page reports whether a page has come where the client's API has none: of a proxy before the engine. Redirects to the
+// engine itself may have one.
+func (a *attempt) page(res *http.Response) bool {
+	redirects := res.StatusCode >= http.StatusMultipleChoices && res.StatusCode < http.StatusBadRequest
+	return a.c.Known() && !redirects && mediaType(send.Named(res.Header).Get("Content-Type")) == "text/html"
 }
 
 // again reports whether a status is about the way to an engine and not about the request, which may be sent again: of

@@ -10,8 +10,8 @@ import (
 )
 
 // TestPagesAreNoAnswers: a proxy before an engine answers prompts with status 200 and a page, for maintenance or a
-// login, while the engine's health is good. Another engine answers; where there is none the page passes as it came.
-// Paths that are no known API may have pages.
+// login, while the engine's health is good. Another engine answers; where there is none the client gets an error in the
+// form of its API. Paths that are no known API may have pages.
 func TestPagesAreNoAnswers(t *testing.T) {
 	const page = "<!DOCTYPE html><title>We will be back soon</title>"
 	shows := func(w http.ResponseWriter, req *http.Request) {
@@ -39,8 +39,42 @@ func TestPagesAreNoAnswers(t *testing.T) {
 			t.Errorf("%s: %s", in.path, body)
 		}
 		alone := newRig(t, proxy.Config{}, shows)
-		if res, body := alone.post(in.path, in.body); res.StatusCode != 200 || body != page {
+		res, body := alone.post(in.path, in.body)
+		told := res.StatusCode == 502 && strings.Contains(body, `"error":`) && !strings.Contains(body, page)
+		if told != in.api || !in.api && (res.StatusCode != 200 || body != page) {
 			t.Errorf("%s, with nothing else: %d %s", in.path, res.StatusCode, body)
+		}
+	}
+}
+
+// TestErrorPages: clients of JSON APIs get the errors of a proxy before an engine in the form of their API: with the
+// status of the page, and with when to come again.
+func TestErrorPages(t *testing.T) {
+	for status, says := range map[int]string{
+		401: "401 Unauthorized", 403: "403 Forbidden", 413: "no request as large", 429: "429 Too Many Requests",
+		500: "500 Internal Server Error", 502: "502 Bad Gateway", 503: "503 Service Unavailable",
+		504: "504 Gateway Timeout",
+	} {
+		r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
+			_, _ = io.Copy(io.Discard, req.Body)
+			w.Header().Set("Content-Type", "text/html")
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "<html><center>nginx/1.22.1</center></html>")
+		})
+		for path, form := range map[string]string{
+			"/v1/chat/completions": `{"error":{"code":"engine_error","message":"`,
+			"/v1/messages":         `"type":"error"}`,
+			"/api/chat":            `{"error":"a web page`,
+			"/v1/rerank":           `{"error":{"code":"engine_error","message":"`,
+		} {
+			res, body := r.post(path, `{"model":"m","messages":[],"max_tokens":1}`)
+			again := status == 429 || status == 503
+			if res.StatusCode != status || !strings.Contains(body, form) || !strings.Contains(body, says) ||
+				strings.Contains(body, "nginx") || res.Header.Get("Content-Type") != "application/json" ||
+				again && res.Header.Get("Retry-After") != "7" {
+				t.Errorf("%s, page of status %d: %d %v %s", path, status, res.StatusCode, res.Header, body)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -189,6 +190,33 @@ func (e *APIError) Error() string {
 	return says + ": name a model whose engine has this API"
 }
 
+// PageError is an answer to a prompt that is a page (text/html), which no API of these has: a proxy before the engine,
+// or another server in its place, has answered.
+type PageError struct {
+	Status     int // of the page
+	RetryAfter time.Duration
+}
+
+func (e *PageError) Error() string {
+	says := "a web page came instead of an answer, perhaps from a proxy before the engine"
+	switch {
+	case e.Status < http.StatusBadRequest:
+		return says
+	case e.Status == http.StatusRequestEntityTooLarge:
+		return says + ": that proxy takes no request as large as this one"
+	}
+	return fmt.Sprintf("%s (status %d %s)", says, e.Status, http.StatusText(e.Status))
+}
+
+func (e *PageError) fault() Fault {
+	if e.Status < http.StatusBadRequest {
+		return Of(ErrBroken)
+	}
+	f := ofStatus(e.Status)
+	f.RetryAfter = e.RetryAfter
+	return f
+}
+
 // Fault is an error as a client sees it.
 type Fault struct {
 	Status     int
@@ -266,6 +294,7 @@ func Of(err error) Fault {
 		encoding *encodingError
 		path     *paths.PathError
 		api      *APIError
+		page     *PageError
 		leg      *legError
 		header   *headerError
 		limit    *quota.Error
@@ -296,6 +325,8 @@ func Of(err error) Fault {
 		return Fault{429, "requests", "queue_full", max(full.RetryAfter, time.Second)}
 	case errors.As(err, &api):
 		return Fault{404, "invalid_request_error", "api_not_served", 0}
+	case errors.As(err, &page):
+		return page.fault()
 	case errors.As(err, &required):
 		return Fault{400, "invalid_request_error", "model_required", 0}
 	case errors.As(err, &pin):
