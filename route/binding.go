@@ -74,8 +74,8 @@ func (r *Router) forgetIdle(e session.Entry) {
 }
 
 // respond stores which endpoint holds a response, and its conversation.
-func (r *Router) respond(now time.Time, id string, res *reservation) {
-	r.conversations.Respond(now, res.tenant, id, res.ep.Name(), res.leader())
+func (r *Router) respond(now time.Time, response session.Key, res *reservation) {
+	r.conversations.Respond(now, response, res.owner, res.ep.Name(), res.leader())
 }
 
 // storeComputed updates a conversation's cached tokens when its prompt has been computed, if the conversation is still

@@ -109,10 +109,9 @@ func (r *Router) drain(now time.Time, ev *Drain, to []Change) []Change {
 // responseStarted makes known which endpoint has a response.
 func (r *Router) responseStarted(now time.Time, ev *ResponseStarted) {
 	if res := r.reservation(ev.Lease); res != nil {
-		r.respond(now, ev.Response, res)
-		r.tellNews(News{
-			Kind: NewsResponse, Lease: ev.Lease, Response: conversation.ResponseKey(res.tenant, ev.Response),
-		})
+		key := conversation.ResponseKey(res.tenant, ev.Response)
+		r.respond(now, key, res)
+		r.tellNews(News{Kind: NewsResponse, Lease: ev.Lease, Response: key})
 	}
 }
 

@@ -232,7 +232,7 @@ func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 	case NewsTransferring:
 		r.backlog.Transferring(at, res.index, r.speed.Reader())
 	case NewsResponse:
-		r.conversations.RespondKey(now, n.Response, res.ep.Name(), res.leader())
+		r.respond(now, n.Response, res)
 	case NewsEnded:
 		r.endElsewhere(now, at, res, n)
 	}
@@ -270,7 +270,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	o.leases[name] = i
 	c := &placed.Conversation
 	res.ep, res.pool, res.class, res.routed, res.peer = ep, p, placed.Class, at, name
-	res.session, res.promptBytes = conversation.LeaderOf(c), placed.PromptBytes
+	res.owner, res.session, res.promptBytes = uint8(placed.Tenant), conversation.LeaderOf(c), placed.PromptBytes
 	res.leg, res.retry, res.decision.Leg = placed.Leg, placed.Again, placed.Leg
 	res.decision.PromptTokens, res.decision.CachedTokens = placed.PromptTokens, placed.CachedTokens
 	context := 0

@@ -29,6 +29,7 @@ type reservation struct {
 	routed time.Time
 
 	request, tenant, session string
+	owner                    uint8  // the tenant by number, see session.Owned
 	path                     string // see Request.Path
 	mustLoad                 bool   // its model was not in memory when it was placed, and it needs it
 	conversation             conversation.Ref
@@ -60,7 +61,7 @@ func (r *Router) reserve(
 	r.open++
 	res.ep, res.pool, res.class, res.routed = ep, q.pool, req.Class, now
 	res.request, res.tenant, res.session, res.caller = req.ID, req.Tenant, made.Session, req.Caller
-	res.path, res.decision.Model = req.Path, made.Model
+	res.owner, res.path, res.decision.Model = uint8(tenantHash(req.Tenant)), req.Path, made.Model
 	res.promptBytes, res.exactTokens, res.window = req.PromptBytes, req.PromptTokens, req.Window
 	res.leg, res.retry = made.Leg, len(tried(req, made.Leg)) > 0
 	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
@@ -289,7 +290,7 @@ func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, res
 	computed := sent && (ev.Outcome == fleet.OK || ev.Outcome == fleet.ClientGone)
 	r.admission.TurnEnded(now, res.index, int64(part.Usage.PromptTokens+part.Usage.OutputTokens), computed)
 	if response != (session.Key{}) {
-		r.conversations.RespondKey(now, response, ep.Name(), res.leader())
+		r.respond(now, response, res)
 	}
 	r.conversations.Close(now, &res.conversation)
 	r.describeShort(now, ep)

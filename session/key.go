@@ -57,6 +57,7 @@ type Name struct {
 	key               Key
 	tenant, model, id string
 	hashed            bool // only the hash is known
+	owner             uint8
 	// position in the table where it was found last, of which the entry's key is proof; none for nowhere
 	at    int32
 	known string // the entry's identity there, once compared
@@ -69,6 +70,10 @@ func NameOf(tenant, model, id string) Name {
 
 // Hashed is the name of a conversation of which only the hash is known, from another router.
 func Hashed(k Key) Name { return Name{key: k, hashed: true} }
+
+// Owned is a name known by its hash, of an owner by number. Where entries have owners, who stores much evicts its own:
+// a full table forgets one of the owner that has the most.
+func Owned(k Key, owner uint8) Name { return Name{key: k, hashed: true, owner: owner} }
 
 // Key is its hash; zero for the zero Name.
 func (n *Name) Key() Key { return n.key }

@@ -11,6 +11,7 @@ import (
 
 // model is a naive table: one slice in order of use, newest first.
 type model struct {
+	owned   bool    // entries have owners: their tenants
 	dropped []Entry // expired or evicted
 	max     int
 	ttl     time.Duration
@@ -76,10 +77,33 @@ func (m *model) put(now time.Time, name [3]string, e Entry) {
 		return
 	}
 	if len(m.entries) == m.max {
-		m.drop(m.max - 1)
+		m.drop(m.leastUsed())
 		m.stats.Evictions++
 	}
 	m.entries = slices.Insert(m.entries, 0, modelEntry{name, e})
+}
+
+// owner is that of an entry, by number.
+func (m *model) owner(name [3]string) uint8 {
+	if !m.owned {
+		return 0
+	}
+	return uint8(len(name[0]))
+}
+
+// leastUsed is the last entry of the owner that has the most.
+func (m *model) leastUsed() (last int) {
+	var held [8]int
+	for _, e := range m.entries {
+		held[m.owner(e.name)]++
+	}
+	fullest := uint8(slices.Index(held[:], slices.Max(held[:])))
+	for i, e := range m.entries {
+		if m.owner(e.name) == fullest {
+			last = i
+		}
+	}
+	return last
 }
 
 // revise does what Revise does to an entry that exists.
@@ -166,8 +190,10 @@ func (m *machine) check(t *rapid.T) {
 	if !slices.Equal(m.dropped, m.model.dropped) {
 		t.Fatalf("dropped %+v, model %+v", m.dropped, m.model.dropped)
 	}
-	i := s.at(none).links[byUse].older
+	used := s.shares
 	for _, want := range m.model.entries {
+		of := m.model.owner(want.name)
+		i := used.heads[of].older
 		n := s.at(i)
 		got := Entry{
 			n.endpoint, n.model, n.tokens, int(n.prompt), int(n.bytes), n.flow, n.epoch, n.turns, n.rest, n.marks,
@@ -177,13 +203,16 @@ func (m *machine) check(t *rapid.T) {
 			m.table.keyed(n.key) != i {
 			t.Fatalf("in order of use: %+v, model %+v", got, want)
 		}
-		i = n.links[byUse].older
+		used.heads[of].older = n.links[byUse].older
+		used.held[of]--
 	}
-	if i != none {
-		t.Fatal("more entries in order of use than in the index")
+	for of := range used.heads {
+		if used.heads[of].older != none || used.held[of] != 0 {
+			t.Fatalf("more entries of owner %d in order of use than in the index", of)
+		}
 	}
 	count, last := 0, time.Duration(1<<62)
-	for i = s.at(none).links[byAge].older; i != none; i = s.at(i).links[byAge].older {
+	for i := s.at(none).links[byAge].older; i != none; i = s.at(i).links[byAge].older {
 		if s.at(i).last > last {
 			t.Fatal("order of age is broken")
 		}
@@ -191,7 +220,7 @@ func (m *machine) check(t *rapid.T) {
 		count++
 	}
 	free := 0
-	for i = s.unused; i != none; i = s.at(i).links[byUse].older {
+	for i := s.unused; i != none; i = s.at(i).links[byUse].older {
 		if n := s.at(i); n.identity != "" || n.endpoint != "" || n.model != "" {
 			t.Fatal("a free node holds a string")
 		}
@@ -204,13 +233,13 @@ func (m *machine) check(t *rapid.T) {
 }
 
 func TestTableIsItsModel(t *testing.T) {
-	for _, hashOnly := range []bool{false, true} {
-		t.Run(fmt.Sprintf("hashOnly=%v", hashOnly), rapid.MakeCheck(func(t *rapid.T) {
+	for _, of := range []struct{ hashOnly, owned bool }{{false, false}, {true, false}, {true, true}} {
+		t.Run(fmt.Sprintf("%+v", of), rapid.MakeCheck(func(t *rapid.T) {
 			c := Config{
 				Max: rapid.IntRange(1, 8).Draw(t, "max"), IdleTTL: time.Duration(rapid.IntRange(1, 40).Draw(t, "ttl")),
-				HashOnly: hashOnly,
+				HashOnly: of.hashOnly,
 			}
-			m := &machine{table: New(c), model: model{max: c.Max, ttl: c.IdleTTL}, now: start}
+			m := &machine{table: New(c), model: model{owned: of.owned, max: c.Max, ttl: c.IdleTTL}, now: start}
 			m.table.OnDrop(func(e Entry) { m.dropped = append(m.dropped, e) })
 			t.Repeat(m.actions())
 		}))
@@ -236,7 +265,11 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 				Tokens: rapid.IntRange(0, 99).Draw(t, "tokens"), Epoch: rapid.Uint32().Draw(t, "epoch"),
 				Turns: rapid.IntRange(1, 9).Draw(t, "turns"), Last: m.now.Add(time.Hour),
 			}
-			m.table.Put(m.now, name(n[0], n[1], n[2]), e)
+			put := name(n[0], n[1], n[2])
+			if m.model.owned {
+				*put = Owned(put.key, m.model.owner(n))
+			}
+			m.table.Put(m.now, put, e)
 			m.model.put(m.now, n, e)
 		},
 		"revise": func(t *rapid.T) {

@@ -1,10 +1,11 @@
 // Package session is the router's memory of conversations: which endpoint serves each one.
 //
 // A conversation is identified by tenant, model and id; ids are compared whole, never by prefix. The table is bounded
-// twice: it holds at most Config.Max conversations and evicts exactly the least recently used one, and a conversation
-// expires when it is not written for Config.IdleTTL. The semantics are those of session affinity in llm-d (inference
-// payload processor, PR 178: expiring LRU, writes extend a life and reads do not), with two changes: names are scoped
-// by tenant and model, and the caller passes the time.
+// twice: it holds at most Config.Max conversations and evicts exactly the least recently used one (where entries have
+// owners, see Owned, of the owner that has the most), and a conversation expires when it is not written for
+// Config.IdleTTL. The semantics are those of session affinity in llm-d (inference payload processor, PR 178: expiring
+// LRU, writes extend a life and reads do not), with two changes: names are scoped by tenant and model, and the caller
+// passes the time.
 //
 // Every call takes constant time. An expired conversation is dropped when it is read; others are swept, oldest first, a
 // few with each Put and more when the owner calls Sweep. Eviction in batches, which the review of that PR discussed, is

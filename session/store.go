@@ -24,22 +24,43 @@ type node struct {
 	epoch, flow     uint32
 	rest            uint32
 	marks           [4]uint32
+	owner           uint8
 	last            time.Duration // since Table.origin
 	links           [orders]link
 }
 
 type link struct{ newer, older int32 }
 
-// none means no node. Position 0 is the head of both rings and holds no entry.
+// none means no node. Position 0 is the head of the ring by age and holds no entry.
 const none int32 = 0
+
+// owners is how many owners a store tells apart; those with one number are one.
+const owners = 256
+
+// shares are the rings by use, one for each owner.
+type shares struct {
+	heads [owners]link
+	held  [owners]int32 // nodes of each
+}
+
+// fullest is the owner with the most nodes.
+func (s *shares) fullest() (owner uint8) {
+	for i := range s.held {
+		if s.held[i] > s.held[owner] {
+			owner = uint8(i)
+		}
+	}
+	return owner
+}
 
 // pageNodes is the number of nodes allocated at once. The store grows by whole pages without copying, so that no Put
 // moves the whole table.
 const pageNodes = 512
 
-// A store holds nodes in pages, linked into one ring per order, and reuses freed nodes.
+// A store holds nodes in pages, linked into one ring by age and one by use for each owner, and reuses freed nodes.
 type store struct {
 	pages  []*[pageNodes]node
+	shares shares
 	used   int32 // positions ever used, including the head
 	unused int32 // first free node; the next one is in its links[byUse].older
 	walked int32 // last node that a walk by age returned; none before the first
@@ -48,6 +69,14 @@ type store struct {
 func newStore() store { return store{pages: []*[pageNodes]node{new([pageNodes]node)}, used: 1} }
 
 func (s *store) at(i int32) *node { return &s.pages[uint32(i)/pageNodes][uint32(i)%pageNodes] }
+
+// link is a node's place in an order; that of none is the head of the ring of an owner.
+func (s *store) link(o order, owner uint8, i int32) *link {
+	if i == none && o == byUse {
+		return &s.shares.heads[owner]
+	}
+	return &s.at(i).links[o]
+}
 
 // take returns a cleared node that is in no order.
 func (s *store) take() int32 {
@@ -76,9 +105,18 @@ func (s *store) free(i int32) {
 	s.unused = i
 }
 
+// own gives a node to an owner.
+func (s *store) own(i int32, owner uint8) {
+	if n := s.at(i); n.owner != owner {
+		s.unlink(byUse, i)
+		n.owner = owner
+	}
+}
+
 // moveToFront makes a node the newest of an order, whether or not it was in it.
 func (s *store) moveToFront(o order, i int32) {
-	head := &s.at(none).links[o]
+	owner := s.at(i).owner
+	head := s.link(o, owner, none)
 	if head.older == i {
 		if o == byAge && s.walked == i { // it is about to change
 			s.walked = s.at(i).links[o].older
@@ -88,24 +126,33 @@ func (s *store) moveToFront(o order, i int32) {
 	s.unlink(o, i)
 	second := head.older
 	s.at(i).links[o] = link{newer: none, older: second}
-	s.at(second).links[o].newer = i
+	s.link(o, owner, second).newer = i
 	head.older = i
+	if o == byUse {
+		s.shares.held[owner]++
+	}
 }
 
-// oldest is the last node of an order, or none.
-func (s *store) oldest(o order) int32 { return s.at(none).links[o].newer }
+// oldest is the last node by age, or none.
+func (s *store) oldest() int32 { return s.at(none).links[byAge].newer }
+
+// leastUsed is the last node by use of the owner that has the most, or none.
+func (s *store) leastUsed() int32 { return s.shares.heads[s.shares.fullest()].newer }
 
 // unlink removes a node from an order. A node that is in no order links to the head on both sides and the head does not
 // link back; unlinking it must leave the head alone.
 func (s *store) unlink(o order, i int32) {
-	l := s.at(i).links[o]
-	if s.at(l.older).links[o].newer != i {
+	l, owner := s.at(i).links[o], s.at(i).owner
+	if s.link(o, owner, l.older).newer != i {
 		return
 	}
 	if o == byAge && s.walked == i {
 		s.walked = l.older
 	}
-	s.at(l.newer).links[o].older = l.older
-	s.at(l.older).links[o].newer = l.newer
+	s.link(o, owner, l.newer).older = l.older
+	s.link(o, owner, l.older).newer = l.newer
 	s.at(i).links[o] = link{}
+	if o == byUse {
+		s.shares.held[owner]--
+	}
 }

@@ -92,9 +92,9 @@ func (t *Table) entry(i int32) Entry {
 	}
 }
 
-// Put adds or updates a conversation and restarts its life. It drops a few expired entries, oldest first, and evicts
-// the least recently used one if the table is full. If only the hash of its name is known, the first name with that
-// hash that is asked for becomes its name.
+// Put adds or updates a conversation and restarts its life. It drops a few expired entries, oldest first, and, if the
+// table is full, evicts the least recently used one of the owner that has the most. If only the hash of its name is
+// known, the first name with that hash that is asked for becomes its name.
 func (t *Table) Put(now time.Time, n *Name, e Entry) {
 	at := t.clock(now)
 	t.sweep(at, sweepPerPut)
@@ -115,13 +115,14 @@ func (t *Table) Put(now time.Time, n *Name, e Entry) {
 		t.store.at(i).identity = n.keep()
 	}
 	n.at = i
+	t.store.own(i, n.owner)
 	t.write(i, &e, at)
 }
 
 // make takes a position for a conversation that is absent.
 func (t *Table) make(key Key) int32 {
 	for n := 0; n < evictPerPut && t.Len() >= t.max; n++ {
-		t.evict(t.store.oldest(byUse))
+		t.evict(t.store.leastUsed())
 	}
 	i := t.store.take()
 	t.store.at(i).key = key
@@ -229,7 +230,7 @@ func (t *Table) expired(i int32, at time.Duration) bool { return at-t.store.at(i
 
 func (t *Table) sweep(at time.Duration, limit int) int {
 	for done := range max(limit, 0) {
-		i := t.store.oldest(byAge)
+		i := t.store.oldest()
 		if i == none || !t.expired(i, at) {
 			return done
 		}

@@ -341,14 +341,10 @@ func (t *Table) EndIdle(now time.Time, f *Found) {
 // Key identifies the conversation; zero for none.
 func (r *Ref) Key() session.Key { return r.name.Key() }
 
-// Respond stores which endpoint holds a response; leader is its conversation, "" for none.
-func (t *Table) Respond(now time.Time, tenant, response, endpoint, leader string) {
-	t.RespondKey(now, ResponseKey(tenant, response), endpoint, leader)
-}
-
-// RespondKey is Respond for a response known by its key.
-func (t *Table) RespondKey(now time.Time, key session.Key, endpoint, leader string) {
-	name := session.Hashed(key)
+// Respond stores which endpoint holds a response, and for which owner, by number; leader is its conversation, "" for
+// none.
+func (t *Table) Respond(now time.Time, response session.Key, owner uint8, endpoint, leader string) {
+	name := session.Owned(response, owner)
 	e, ok := t.responses.Peek(now, &name)
 	if ok && e.Endpoint == endpoint && (leader == "" || leader == e.Leader) {
 		return

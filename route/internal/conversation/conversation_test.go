@@ -45,7 +45,7 @@ func TestFindChangesNothing(t *testing.T) {
 			for _, table := range []*Table{once, twice} {
 				table.Note(now, s, req, &want)
 				ref := table.Bind(now, s, &want, session.Entry{Endpoint: "e", Turns: want.Entry.Turns + 1})
-				table.Respond(now, s.Tenant, "r"+strconv.Itoa(i%3), "e", want.ID)
+				table.Respond(now, ResponseKey(s.Tenant, "r"+strconv.Itoa(i%3)), 0, "e", want.ID)
 				table.Close(now, &ref)
 			}
 			if once.Stats() != twice.Stats() {
