@@ -71,7 +71,7 @@ func (t *Table) ejectSilent(now time.Time, slot int, waiting int, waited, least 
 		quiet = now.Sub(since).Round(time.Second)
 	}
 	health := "although its health check is good"
-	if e.unanswered {
+	if e.unanswered || !e.healthy {
 		health = "nor an answer to its health check"
 	}
 	e.cause = fmt.Sprintf("no data for %v %s; requests waiting: %d, the first for %v", quiet, health, waiting, waited)
