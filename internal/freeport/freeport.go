@@ -2,8 +2,10 @@
 package freeport
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"strconv"
 	"sync"
 )
@@ -13,11 +15,12 @@ import (
 const lowest, highest = 20_000, 32_000
 
 var (
-	mu    sync.Mutex
-	given = map[int]bool{}
+	mu   sync.Mutex
+	ours = map[int]net.Listener{}
 )
 
-// Address is an address on loopback on which nothing listens. No address is given twice in a process.
+// Address is an address on loopback on which nothing listens. No address is given twice in a process, nor on Linux to
+// two processes at once: go test runs several packages side by side.
 func Address() string {
 	first := Row(1)
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(first))
@@ -29,20 +32,22 @@ func Row(n int) int {
 	defer mu.Unlock()
 	for {
 		first := lowest + rand.IntN(highest-lowest-n)
-		if allFree(first, n) {
-			for i := range n {
-				given[first+i] = true
-			}
+		if takeAll(first, n) {
 			return first
 		}
 	}
 }
 
-func allFree(first, n int) bool {
+func takeAll(first, n int) bool {
 	for port := first; port < first+n; port++ {
-		if given[port] {
+		if _, given := ours[port]; given {
 			return false
 		}
+		held, err := hold(port)
+		if err != nil {
+			return false
+		}
+		ours[port] = held
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
 			return false
@@ -50,4 +55,12 @@ func allFree(first, n int) bool {
 		_ = l.Close()
 	}
 	return true
+}
+
+// hold takes a name, of no file, that stands for the port until the process ends.
+func hold(port int) (net.Listener, error) {
+	if runtime.GOOS != "linux" {
+		return nil, nil
+	}
+	return net.Listen("unix", fmt.Sprintf("@warmpath-test-port-%d", port))
 }
