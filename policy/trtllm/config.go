@@ -171,76 +171,47 @@ func floatOr(f *float64, otherwise float64) float64 {
 func (c Config) Validate() error {
 	kv, conv := &c.KVCacheAware, &c.Conversation
 	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("policy: trtllm."+format, args...))
+	}
 	oneOf := func(field, got string, valid ...string) {
 		if !slices.Contains(valid, got) {
-			faults = append(
-				faults,
-				fmt.Errorf("policy: trtllm.%s is %q%s", field, got, nearest.OrValid(got, valid, valid)),
-			)
+			fault("%s is %q%s", field, got, nearest.OrValid(got, valid, valid))
+		}
+	}
+	between := func(field string, got, least, most int) {
+		if got < least || got > most {
+			fault("%s is %d, must be between %d and %d", field, got, least, most)
+		}
+	}
+	tokenizer := func(router, custom, path string) {
+		if custom != "" && path == "" {
+			fault("%s.custom_tokenizer is %q: that names Python code, and none runs here; "+
+				"set tokenizer_dir to a directory with the model's tokenizer.json, or leave both out", router, custom)
 		}
 	}
 	oneOf("kv_cache_aware.score", kv.Score, scoreShare, scoreBlocks)
-	oneOf(
-		"kv_cache_aware.content_affinity",
-		kv.ContentAffinity,
-		affinityAuto,
-		affinityOn,
-		affinityMessages,
-		affinityOff,
-	)
-	for _, n := range []struct {
-		field       string
-		got, lo, hi int
-	}{
-		{"kv_cache_aware.max_batch_size", kv.MaxBatchSize, 1, 1 << 20},
-		{"kv_cache_aware.tokens_per_block", kv.TokensPerBlock, 0, 1 << 20},
-		{"conversation.tokens_per_block", conv.TokensPerBlock, 1, 1 << 20},
-		{"conversation.hash_skip_count", conv.HashSkipCount, 0, 1 << 30},
-		{"conversation.max_sessions", conv.MaxSessions, 1, 1 << 24},
-	} {
-		if n.got < n.lo || n.got > n.hi {
-			faults = append(
-				faults,
-				fmt.Errorf("policy: trtllm.%s is %d, must be between %d and %d", n.field, n.got, n.lo, n.hi),
-			)
-		}
-	}
+	oneOf("kv_cache_aware.content_affinity", kv.ContentAffinity,
+		affinityAuto, affinityOn, affinityMessages, affinityOff)
+	between("kv_cache_aware.max_batch_size", kv.MaxBatchSize, 1, 1<<20)
+	between("kv_cache_aware.tokens_per_block", kv.TokensPerBlock, 0, 1<<20)
+	between("conversation.tokens_per_block", conv.TokensPerBlock, 1, 1<<20)
+	between("conversation.hash_skip_count", conv.HashSkipCount, 0, 1<<30)
+	between("conversation.max_sessions", conv.MaxSessions, 1, 1<<24)
 	if w := floatOr(kv.LoadWeight, defaultLoadWeight); !(w >= 0) || math.IsInf(w, 0) {
-		faults = append(faults, fmt.Errorf("policy: trtllm.kv_cache_aware.load_weight is %v, must be 0 or more", w))
+		fault("kv_cache_aware.load_weight is %v, must be 0 or more", w)
 	}
 	if !(kv.LoadCap >= 0) {
-		faults = append(
-			faults,
-			fmt.Errorf("policy: trtllm.kv_cache_aware.load_cap is %v, must be 0 or more (0 means no cap)", kv.LoadCap),
-		)
+		fault("kv_cache_aware.load_cap is %v, must be 0 or more (0 means no cap)", kv.LoadCap)
 	}
 	if s := floatOr(conv.MatchThreshold, defaultMatchThreshold); !(s >= 0 && s <= 1) {
-		faults = append(
-			faults,
-			fmt.Errorf("policy: trtllm.conversation.match_threshold is %v, must be between 0 and 1", s),
-		)
+		fault("conversation.match_threshold is %v, must be between 0 and 1", s)
 	}
-	for _, t := range []struct{ router, custom, path string }{
-		{"kv_cache_aware", kv.CustomTokenizer, kv.TokenizerDir + kv.ModelPath},
-		{"conversation", conv.CustomTokenizer, conv.TokenizerDir + conv.ModelPath},
-	} {
-		if t.custom != "" && t.path == "" {
-			faults = append(
-				faults,
-				fmt.Errorf("policy: trtllm.%s.custom_tokenizer is %q: that names Python code, and none runs here; "+
-					"set tokenizer_dir to a directory with the model's tokenizer.json, or leave both out",
-					t.router, t.custom),
-			)
-		}
-	}
+	tokenizer("kv_cache_aware", kv.CustomTokenizer, kv.TokenizerDir+kv.ModelPath)
+	tokenizer("conversation", conv.CustomTokenizer, conv.TokenizerDir+conv.ModelPath)
 	if a, b := kv.TrackRoutedBlocks, kv.BackfillBlockHashesOnFinish; a != nil && b != nil && *a != *b {
-		faults = append(
-			faults,
-			errors.New(
-				"policy: trtllm.kv_cache_aware.track_routed_blocks and backfill_block_hashes_on_finish are two names "+
-					"of one option and differ",
-			),
-		)
+		fault("kv_cache_aware.track_routed_blocks and backfill_block_hashes_on_finish are two names of one option " +
+			"and differ")
 	}
 	return errors.Join(faults...)
 }
