@@ -58,18 +58,18 @@ type Facts struct {
 
 // endpoint is one cache.
 type endpoint struct {
-	epoch       uint32 // changes when the cache is lost; unique over all endpoints
-	facts       Facts
-	outstanding resident
-	capacity    capacity
-	grain       grain
-	reuses      bool   // an answer has reported cached tokens
-	flow        int64  // estimated blocks computed so far
-	losses      losses // of single prompts
-	lost        uint64 // times that the cache was lost
-	coming      coming
-	last        []uint64 // of a cache for one prompt, the one computed last
-	unreported  unreported
+	epoch          uint32 // changes when the cache is lost; unique over all endpoints
+	facts          Facts
+	outstanding    resident
+	capacity       capacity
+	grain          grain
+	reuses         bool  // an answer has reported cached tokens
+	flow           int64 // estimated blocks computed so far
+	overprediction overprediction
+	lost           uint64 // times that the cache was lost
+	coming         coming
+	last           []uint64 // of a cache for one prompt, the one computed last
+	unreported     unreported
 }
 
 // lease is a placed request.

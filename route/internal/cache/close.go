@@ -57,8 +57,8 @@ type Ended struct {
 }
 
 // Close ends a lease, in this order: its blocks are no longer in use, and no longer pending; the reported cached tokens
-// correct the estimate; they correct the trust in events, and the losses of full caches. news is what changed about the
-// endpoint's events.
+// correct the estimate; they correct the trust in events, and the over-prediction of full caches. news is what changed
+// about the endpoint's events.
 func (t *Table) Close(now time.Time, f *Ended) (news []string) {
 	n := uint32(f.Lease)
 	l := t.leases.Get(int(n))
@@ -79,7 +79,7 @@ func (t *Table) Close(now time.Time, f *Ended) (news []string) {
 		})
 	}
 	if f.Outcome == fleet.OK && f.Splits && l.list.none() {
-		e.learnLosses(l, f.Usage)
+		e.learnOverprediction(l, f.Usage)
 	}
 	t.reported.Close(n)
 	if cap(l.chain) > bound.Many {

@@ -11,7 +11,7 @@ func (r Reader) Learnt(slot int) learnt.Cache {
 	c := &e.capacity
 	return learnt.Cache{
 		Flow: e.flow, Bound: c.bound, Told: c.statedBlocks, Share: c.share,
-		Missing: float64(e.losses.missing), Losses: float64(e.losses.n), Unit: e.grain.unit, Fits: e.grain.fits,
+		Missing: float64(e.overprediction.missing), Losses: float64(e.overprediction.n), Unit: e.grain.unit, Fits: e.grain.fits,
 	}
 }
 
@@ -21,7 +21,7 @@ func (t *Table) Restore(slot int, l *learnt.Cache) {
 	e.flow = l.Flow
 	e.capacity = capacity{bound: min(max(0, l.Bound), mostBlocks), statedBlocks: max(0, l.Told), share: l.Share}
 	e.grain = grain{max(0, l.Unit), min(max(0, l.Fits), fit.Enough)}
-	e.losses = losses{missing: fit.Sum(l.Missing), n: fit.Sum(l.Losses)}
+	e.overprediction = overprediction{missing: fit.Sum(l.Missing), n: fit.Sum(l.Losses)}
 	if e.capacity.bound > 0 {
 		t.index.SetCapacity(slot, e.capacity.bound)
 	}

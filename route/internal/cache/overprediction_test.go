@@ -27,7 +27,7 @@ func TestFullMemoryHoldsNothing(t *testing.T) {
 		{"memory is not known", true, 0, 200_000, 0, 1, 800},
 	} {
 		e := &endpoint{
-			losses: losses{missing: 1, n: 46}, facts: Facts{CacheTokens: c.tokens},
+			overprediction: overprediction{missing: 1, n: 46}, facts: Facts{CacheTokens: c.tokens},
 			outstanding: resident{prompts: c.twice}, capacity: capacity{share: c.share},
 		}
 		if got := e.expectedMiss(&pick.Cached{
