@@ -7,9 +7,9 @@
 // It owns the members of each endpoint, what they take of its cache, and the turns that are held. It promises that a
 // held turn is admitted or dropped exactly once, that none waits longer than its bound, and that nothing is held where
 // all fits. In come turns (Turn, PlacedTurn), how they ended, and what other rooms know of endpoints (Engines); out
-// come whether a turn may be placed (Check, in hold.go), its bound (MaxHold, there too), and which held turn is next
-// (Admit). Sizes are in tokens, times a token takes in ms. It chooses no endpoint for a turn that has room at several,
-// and reads no clock.
+// come whether a turn may be placed (check.go), its bound (MaxHold, in hold.go), and which held turn is next (Admit,
+// there too, in the order of order.go). Sizes are in tokens, times a token takes in ms. It chooses no endpoint for a
+// turn that has room at several, and reads no clock.
 package admission
 
 import (
@@ -163,12 +163,6 @@ func (t *Table) SetOff(off bool) {
 	t.moved++
 	t.aged = time.Time{}
 }
-
-// Reader reads a Table and changes nothing.
-type Reader struct{ t *Table }
-
-// Reader is for steps that must not write.
-func (t *Table) Reader() Reader { return Reader{t} }
 
 // AddEndpoint adds an endpoint.
 func (t *Table) AddEndpoint(slot int) {

@@ -7,8 +7,8 @@ import (
 )
 
 // overprediction estimates the share of the predicted cached tokens that a full cache turns out not to hold. A whole
-// request whose long prompt is wrongly expected to be cached delays all requests decoding there; a split one delays only
-// itself.
+// request whose long prompt is wrongly expected to be cached delays all requests decoding there; a split one delays
+// only itself.
 type overprediction struct {
 	missing, n fit.Sum // of missing shares and of samples
 }

@@ -11,7 +11,8 @@ func (r Reader) Learnt(slot int) learnt.Cache {
 	c := &e.capacity
 	return learnt.Cache{
 		Flow: e.flow, Bound: c.bound, Told: c.statedBlocks, Share: c.share,
-		Missing: float64(e.overprediction.missing), Losses: float64(e.overprediction.n), Unit: e.grain.unit, Fits: e.grain.fits,
+		Missing: float64(e.overprediction.missing), Losses: float64(e.overprediction.n),
+		Unit: e.grain.unit, Fits: e.grain.fits,
 	}
 }
 
