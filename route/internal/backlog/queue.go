@@ -163,12 +163,13 @@ func (t *Table) enqueue(now time.Time, e *endpoint, n uint32, j *Job) {
 // queuedJob is what is read of a queued job.
 func (j *Job) queuedJob(n uint32) *queuedJob {
 	return &queuedJob{
-		n: n, foreign: j.Foreign, priority: j.QueueClass.Priority,
-		most: int32(min(max(0, j.QueueClass.MaxRunning), math.MaxInt32)), key: j.Key,
-		origin: j.Origin, seq: j.Seq, arrival: j.arrival, prefill: j.Prefill,
+		turn: j.turn(), n: n, foreign: j.Foreign, priority: j.QueueClass.Priority,
+		most: int32(min(max(0, j.QueueClass.MaxRunning), math.MaxInt32)), prefill: j.Prefill,
 		weighed: weighed(j.Prefill, j.QueueClass.Share), opened: j.Opened,
 	}
 }
+
+func (j *Job) turn() turn { return turn{j.Key, j.Origin, j.Seq, j.arrival} }
 
 // groupOf is the group of a tenant.
 func (l *queue) groupOf(x *tenant) *group {

@@ -159,14 +159,6 @@ func (t *Table) before(now time.Time, l *queue, j, other *Job) bool {
 	if a, b := t.used(j), t.used(other); a != b {
 		return a < b
 	}
-	switch {
-	case j.Key != other.Key:
-		return j.Key < other.Key
-	case j.Origin != other.Origin:
-		return j.Origin < other.Origin
-	}
-	if j.Seq != other.Seq {
-		return j.Seq < other.Seq
-	}
-	return j.arrival-1 < other.arrival-1 // 0 has not come yet, and is last
+	a, b := j.turn(), other.turn()
+	return a.precedes(&b)
 }

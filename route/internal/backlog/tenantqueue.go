@@ -14,20 +14,25 @@ import (
 
 // queuedJob is what is read of a queued job.
 type queuedJob struct {
-	n           uint32
-	foreign     bool
-	priority    fleet.Priority
-	most        int32 // its tenant's running jobs at most; 0 for no limit
-	key         float64
-	origin, seq uint64
-	arrival     uint64 // its place in the order of arrival
-	prefill     int64
-	weighed     int64 // of prefill, for its tenant
-	opened      time.Time
+	turn
+	n        uint32
+	foreign  bool
+	priority fleet.Priority
+	most     int32 // its tenant's running jobs at most; 0 for no limit
+	prefill  int64
+	weighed  int64 // of prefill, for its tenant
+	opened   time.Time
 }
 
-// precedes is the order of one tenant's jobs of equal priority.
-func (q *queuedJob) precedes(other *queuedJob) bool {
+// turn is when it is a job's turn among those of one tenant and priority.
+type turn struct {
+	key         float64
+	origin, seq uint64
+	arrival     uint64 // its place in the order of arrival; 0 for one that has not come yet, which is last
+}
+
+// precedes reports whether it is its turn before the other's.
+func (q *turn) precedes(other *turn) bool {
 	switch {
 	case q.key != other.key:
 		return q.key < other.key
@@ -36,7 +41,7 @@ func (q *queuedJob) precedes(other *queuedJob) bool {
 	case q.seq != other.seq:
 		return q.seq < other.seq
 	}
-	return q.arrival < other.arrival
+	return q.arrival-1 < other.arrival-1
 }
 
 // group is the queued jobs of one tenant at one endpoint.
@@ -182,7 +187,7 @@ func (o *ordered) reaches(q, other *queuedJob) bool {
 	if o.byArrival {
 		return q.arrival <= other.arrival
 	}
-	return !other.precedes(q)
+	return !other.precedes(&q.turn)
 }
 
 // find is the place of a job, or the one where it belongs.
