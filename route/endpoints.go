@@ -41,7 +41,7 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 			left = append(left, old.Key())
 		default:
 			r.registry.Redeclare(old, spec, d.Source)
-			r.describe(old)
+			r.tellSizes(old)
 		}
 		if back {
 			changes = append(changes, r.remark(r.endpoints.Named(spec.Name), "declared again, by "+d.Source))
@@ -63,7 +63,7 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 			r.dropEndpoint(ep)
 		}
 	}
-	r.describeDeclared(now, d)
+	r.tellShortlistOf(now, d)
 	return changes, left
 }
 
@@ -88,20 +88,20 @@ func (r *Router) leaving(d *Declared, keep map[string]bool) (omitted []registry.
 	return omitted
 }
 
-// describeDeclared tells the shortlist of the endpoints that a declaration is about.
-func (r *Router) describeDeclared(now time.Time, d *Declared) {
+// tellShortlistOf tells the shortlist of the endpoints that a declaration is about.
+func (r *Router) tellShortlistOf(now time.Time, d *Declared) {
 	if !d.Partly {
 		for ep := range r.endpoints.All() {
-			r.describeShort(now, ep)
+			r.tellShortlist(now, ep)
 		}
 		return
 	}
 	for i := range d.Endpoints {
-		r.describeShort(now, r.endpoints.Named(d.Endpoints[i].Name))
+		r.tellShortlist(now, r.endpoints.Named(d.Endpoints[i].Name))
 	}
 	for _, name := range d.Left {
 		if ep := r.endpoints.Named(name); ep.Exists() {
-			r.describeShort(now, ep)
+			r.tellShortlist(now, ep)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func (r *Router) addEndpoint(spec fleet.Endpoint, source string) registry.Endpoi
 	if !ep.Exists() {
 		ep = r.newEndpoint(spec)
 	}
-	r.describe(ep)
+	r.tellSizes(ep)
 	r.health.AddEndpoint(ep.Slot())
 	r.registry.Enter(ep, spec, source)
 	return ep
@@ -152,9 +152,9 @@ func (r *Router) newEndpoint(spec fleet.Endpoint) registry.Endpoint {
 	return ep
 }
 
-// describe passes an endpoint's cache and slots, from its declaration and reports, to the rooms. It is called whenever
+// tellSizes passes an endpoint's cache and slots, from its declaration and reports, to the rooms. It is called whenever
 // these change.
-func (r *Router) describe(ep registry.Endpoint) {
+func (r *Router) tellSizes(ep registry.Endpoint) {
 	r.backlog.Describe(ep.Slot(), ep.Places(), ep.CacheTokens())
 	r.cache.Describe(ep.Slot(), cache.Facts{
 		OnePrompt: ep.IsSlot(), Off: ep.CacheOff(), CacheTokens: ep.CacheTokens(), BlockTokens: ep.BlockTokens(),
@@ -214,13 +214,13 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, ev *Probed) {
 		r.backlog.Reported(now, ep.Slot(), n.Load)
 		r.health.Works(now, ep.Slot(), n.Load.Work, n.Load.Running > 0)
 	}
-	r.describe(ep)
+	r.tellSizes(ep)
 	r.health.Probe(now, ep.Slot(), n.Healthy, n.Detail)
 	r.health.Answered(ep.Slot(), !n.Unanswered)
 }
 
-// describeShort tells the shortlist of an endpoint's work and whether it is fit.
-func (r *Router) describeShort(now time.Time, ep registry.Endpoint) {
+// tellShortlist tells the shortlist of an endpoint's work and whether it is fit.
+func (r *Router) tellShortlist(now time.Time, ep registry.Endpoint) {
 	fit := r.health.Reader().ProbesDecide(now, ep.Slot()) && r.readers.usable(now, ep, 0) == health.Fit
 	r.shortlist.Describe(ep.Slot(), r.backlog.Reader().Load(ep.Slot()), fit)
 }

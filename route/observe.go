@@ -26,7 +26,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		if ep := r.endpoints.Named(ev.Endpoint); ep.Exists() {
 			r.probe(now, ep, &ev)
 			e.Changes = r.changes(now, ep, e.Changes)
-			r.describeShort(now, ep)
+			r.tellShortlist(now, ep)
 		}
 	case Drain:
 		e.Changes = r.drain(now, &ev, e.Changes)
@@ -98,7 +98,7 @@ func (r *Router) drain(now time.Time, ev *Drain, to []Change) []Change {
 		return to
 	}
 	r.registry.Drain(ep, !ev.Off)
-	r.describeShort(now, ep)
+	r.tellShortlist(now, ep)
 	detail := "draining: no new traffic"
 	if ev.Off {
 		detail = "takes traffic again"

@@ -285,7 +285,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	if !r.backlog.Open(at, i, placed.work(ev.Peer, ep.Slot(), rates), rates).Queued {
 		r.sendElsewhere(now, at, res)
 	}
-	r.describeShort(now, ep)
+	r.tellShortlist(now, ep)
 	turn := placed.Class == fleet.Turn
 	if turn {
 		r.arrivals.Turn(now, ep.Slot())

@@ -91,7 +91,7 @@ func (r *Router) reserve(
 	if req.Class == fleet.Turn {
 		r.arrivals.Turn(now, ep.Slot())
 	}
-	r.describeShort(now, ep)
+	r.tellShortlist(now, ep)
 	prompt := r.readers.prompt(q, v.Leg, p.who)
 	r.cache.Open(res.index, v, p.choice.Index, &q.text, &prompt)
 	made.Lease = res.lease()
@@ -199,7 +199,7 @@ func (r *Router) computed(now, at time.Time, res *reservation) {
 	}
 	r.cache.Computed(now, res.index)
 	r.storeComputed(now, res)
-	r.describeShort(now, res.ep)
+	r.tellShortlist(now, res.ep)
 }
 
 // finish releases a lease; each room then takes in the result of its request. It returns nil for a lease that is not
@@ -229,7 +229,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 // overfilled takes in that an engine failed a request since those that it had did not fit in its memory together.
 func (r *Router) overfilled(at time.Time, res *reservation) {
 	if r.registry.Overfilled(res.ep) {
-		r.describe(res.ep)
+		r.tellSizes(res.ep)
 		r.health.Say(res.ep.Slot(), sharedContext)
 	}
 	r.backlog.Overfilled(at, res.index)
@@ -293,7 +293,7 @@ func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, res
 		r.respond(now, response, res)
 	}
 	r.conversations.Close(now, &res.conversation)
-	r.describeShort(now, ep)
+	r.tellShortlist(now, ep)
 	// 7
 	if own {
 		e := &r.ended

@@ -26,7 +26,7 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Ch
 		}
 		if load.Requests > 0 && judged.IsQuiet(now, ep.Slot()) {
 			if w := r.waiting(now, ep); r.health.Listen(now, ep.Slot(), &w) {
-				r.describeShort(now, ep)
+				r.tellShortlist(now, ep)
 			}
 		}
 		several = several || judged.HasServices(ep.Slot())

@@ -216,7 +216,7 @@ func (r *Router) restoreEndpoint(now time.Time, l *learnt.Endpoint, later time.D
 		of.flowAhead = uint32(own) - uint32(l.Cache.Flow)
 	} else {
 		r.cache.Restore(ep.Slot(), &l.Cache)
-		r.describe(ep)
+		r.tellSizes(ep)
 	}
 	s.meant[l.Name] = of
 }
