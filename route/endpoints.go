@@ -194,7 +194,18 @@ func (r *Router) freeSlot(ep registry.Endpoint) {
 	r.registry.Free(ep)
 }
 
-// probe applies a report.
+// probed applies a report.
+func (r *Router) probed(now time.Time, ev *Probed, to []Change) []Change {
+	ep := r.endpoints.Named(ev.Endpoint)
+	if !ep.Exists() {
+		return to
+	}
+	r.probe(now, ep, ev)
+	to = r.changes(now, ep, to)
+	r.tellShortlist(now, ep)
+	return to
+}
+
 func (r *Router) probe(now time.Time, ep registry.Endpoint, ev *Probed) {
 	n := &ev.Report
 	switch {
@@ -223,39 +234,6 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, ev *Probed) {
 func (r *Router) tellShortlist(now time.Time, ep registry.Endpoint) {
 	fit := r.health.Reader().ProbesDecide(now, ep.Slot()) && r.readers.usable(now, ep, 0) == health.Fit
 	r.shortlist.Describe(ep.Slot(), r.backlog.Reader().Load(ep.Slot()), fit)
-}
-
-// verdict is what an attempt's end means for its endpoint's health.
-func (res *reservation) verdict(sent time.Time, ev *Finished) health.Verdict {
-	return health.Verdict{
-		// counting tokens works on an engine that has stopped computing
-		Outcome: ev.Outcome, Excused: ev.Excused || ev.Overfull, Computes: res.class != fleet.Auxiliary,
-		Trial: res.trial, Sent: sent, RetryAfter: ev.RetryAfter, Limited: ev.Limited, Caller: res.caller,
-	}
-}
-
-// capable counts the endpoints of a reservation's pool that can do the same work. Its own pool has old members if it
-// was dropped meanwhile.
-func (r *Router) capable(now time.Time, res *reservation) health.Capable {
-	p, of := health.Capable{All: 1}, r.readers.pools.Named(res.pool.Name())
-	for i := range of.Len() {
-		e := of.Member(i).Endpoint()
-		if e == res.ep || !e.Role().Takes(res.leg) || r.readers.usable(now, e, 0) == health.Unfit {
-			continue
-		}
-		p.All++
-		if r.health.Reader().IsEjected(now, e.Slot()) {
-			p.Ejected++
-		}
-	}
-	return p
-}
-
-// reportKVEvents reports changes of an endpoint's events with its next observation.
-func (r *Router) reportKVEvents(ep registry.Endpoint, news []string) {
-	for _, detail := range news {
-		r.health.Say(ep.Slot(), "KV events: "+detail)
-	}
 }
 
 // Survey finds out what a snapshot of endpoints changes, in steps between which requests can be decided. The snapshots

@@ -54,13 +54,21 @@ func (KVTick) event()        {}
 func (KVTokens) event()      {}
 
 // kvApply applies the operations of a stream.
-func (r *Router) kvApply(now time.Time, ep registry.Endpoint, ev *KVApplied) {
+func (r *Router) kvApply(now time.Time, ev *KVApplied) {
+	ep := r.endpoints.Named(ev.Endpoint)
+	if !ep.Exists() {
+		return
+	}
 	b := reported.Batch{Ops: ev.Ops, Blocks: ev.Blocks, Size: ev.Size}
 	r.reportKVEvents(ep, r.cache.Apply(now, ep.Slot(), r.backlog.Reader().Load(ep.Slot()).Working(), &b, ev.Asked))
 }
 
 // kvStreamState applies the state of a stream and reports it.
-func (r *Router) kvStreamState(ep registry.Endpoint, ev *KVStreamState, to []Change) []Change {
+func (r *Router) kvStreamState(ev *KVStreamState, to []Change) []Change {
+	ep := r.endpoints.Named(ev.Endpoint)
+	if !ep.Exists() {
+		return to
+	}
 	if ev.Restart {
 		r.cache.Lost(ep.Slot())
 	}
@@ -91,5 +99,12 @@ func (r *Router) kvTokens(ev *KVTokens) {
 	})
 	if len(news) > 0 {
 		r.reportKVEvents(r.endpoints.At(slot), news)
+	}
+}
+
+// reportKVEvents reports changes of an endpoint's events with its next observation.
+func (r *Router) reportKVEvents(ep registry.Endpoint, news []string) {
+	for _, detail := range news {
+		r.health.Say(ep.Slot(), "KV events: "+detail)
 	}
 }

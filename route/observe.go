@@ -23,11 +23,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	case Declared:
 		e.Changes, e.Gone = r.declare(now, &ev)
 	case Probed:
-		if ep := r.endpoints.Named(ev.Endpoint); ep.Exists() {
-			r.probe(now, ep, &ev)
-			e.Changes = r.changes(now, ep, e.Changes)
-			r.tellShortlist(now, ep)
-		}
+		e.Changes = r.probed(now, &ev, e.Changes)
 	case Drain:
 		e.Changes = r.drain(now, &ev, e.Changes)
 	case FirstByte:
@@ -35,34 +31,15 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	case ResponseStarted:
 		r.responseStarted(now, &ev)
 	case Transferring:
-		if r.reservation(ev.Lease) != nil {
-			r.backlog.Transferring(now, uint32(ev.Lease), r.speed.Reader())
-			r.tellNews(News{Kind: NewsTransferring, Lease: ev.Lease})
-		}
+		r.transferring(now, ev.Lease)
 	case StreamsAlive:
 		e.Changes = r.streamsAlive(now, &ev, e.Changes)
 	case Finished:
-		if admission.IsHold(ev.Lease) {
-			if !r.admission.EndHold(ev.Lease) {
-				r.doubleFinished++
-			}
-			break
-		}
-		var ep registry.Endpoint
-		if res := r.reservation(ev.Lease); res != nil {
-			ep = res.ep
-		}
-		if e.Ended = r.finish(now, &ev); ep.Exists() && ep.Current() {
-			e.Changes = r.changes(now, ep, e.Changes)
-		}
+		e.Ended, e.Changes = r.finished(now, &ev, e.Changes)
 	case KVApplied:
-		if ep := r.endpoints.Named(ev.Endpoint); ep.Exists() {
-			r.kvApply(now, ep, &ev)
-		}
+		r.kvApply(now, &ev)
 	case KVStreamState:
-		if ep := r.endpoints.Named(ev.Endpoint); ep.Exists() {
-			e.Changes = r.kvStreamState(ep, &ev, e.Changes)
-		}
+		e.Changes = r.kvStreamState(&ev, e.Changes)
 	case KVTick:
 		e.Changes = r.kvTick(now, e.Changes)
 	case KVTokens:
@@ -104,6 +81,40 @@ func (r *Router) drain(now time.Time, ev *Drain, to []Change) []Change {
 		detail = "takes traffic again"
 	}
 	return append(to, r.remark(ep, detail))
+}
+
+// transferring records that the KV transfer to a decode leg begins.
+func (r *Router) transferring(now time.Time, l fleet.Lease) {
+	if r.reservation(l) != nil {
+		r.backlog.Transferring(now, uint32(l), r.speed.Reader())
+		r.tellNews(News{Kind: NewsTransferring, Lease: l})
+	}
+}
+
+// finished ends a lease, of a held turn too.
+func (r *Router) finished(now time.Time, ev *Finished, to []Change) (ended *Ended, _ []Change) {
+	if admission.IsHold(ev.Lease) {
+		if !r.admission.EndHold(ev.Lease) {
+			r.doubleFinished++
+		}
+		return nil, to
+	}
+	res := r.reservation(ev.Lease)
+	if res == nil {
+		r.doubleFinished++
+		return nil, to
+	}
+	n := News{Kind: NewsEnded, Lease: ev.Lease, Outcome: ev.Outcome, Usage: ev.Usage}
+	if ev.Response != "" {
+		n.Response = conversation.ResponseKey(res.tenant, ev.Response)
+	}
+	r.tellNews(n)
+	ep := res.ep
+	ended = r.conclude(now, now, res, ev, n.Response)
+	if ep.Current() {
+		to = r.changes(now, ep, to)
+	}
+	return ended, to
 }
 
 // responseStarted makes known which endpoint has a response.

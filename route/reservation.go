@@ -202,30 +202,6 @@ func (r *Router) computed(now, at time.Time, res *reservation) {
 	r.tellShortlist(now, res.ep)
 }
 
-// finish releases a lease; each room then takes in the result of its request. It returns nil for a lease that is not
-// open. The order of the steps is a contract:
-//
-//  1. the policy's own accounts;
-//  2. backlog: from here on load, queue and link exclude the request;
-//  3. health: which side is to blame. Steps 1 to 3 read no cached tokens;
-//  4. cache: compares prediction and report, which may show a lost cache and begin a new epoch;
-//  5. size and speed learn: after 2, since they count the remaining requests; the registry learns which paths it has;
-//  6. conversation and arrivals: after 4, since they store the epoch;
-//  7. the record of the request for listeners.
-func (r *Router) finish(now time.Time, ev *Finished) *Ended {
-	res := r.reservation(ev.Lease)
-	if res == nil {
-		r.doubleFinished++
-		return nil
-	}
-	n := News{Kind: NewsEnded, Lease: ev.Lease, Outcome: ev.Outcome, Usage: ev.Usage}
-	if ev.Response != "" {
-		n.Response = conversation.ResponseKey(res.tenant, ev.Response)
-	}
-	r.tellNews(n)
-	return r.conclude(now, now, res, ev, n.Response)
-}
-
 // overfilled takes in that an engine failed a request since those that it had did not fit in its memory together.
 func (r *Router) overfilled(at time.Time, res *reservation) {
 	if r.registry.Overfilled(res.ep) {
@@ -239,8 +215,17 @@ func (r *Router) overfilled(at time.Time, res *reservation) {
 const sharedContext = "it failed all of its requests since they did not fit in its memory together: its slots share " +
 	"one context (llama-server without --parallel, or with --kv-unified). From now on requests wait here until they fit"
 
-// conclude releases any router's lease, see finish. at is when it ended, response the key of the stored response. For a
-// lease of another router it skips the policy and health, which are per router, and returns nil.
+// conclude releases any router's lease; each room then takes in the result of its request. at is when it ended,
+// response the key of the stored response. For a lease of another router it skips the policy and health, which are per
+// router, and returns nil. The order of the steps is a contract:
+//
+//  1. the policy's own accounts;
+//  2. backlog: from here on load, queue and link exclude the request;
+//  3. health: which side is to blame. Steps 1 to 3 read no cached tokens;
+//  4. cache: compares prediction and report, which may show a lost cache and begin a new epoch;
+//  5. size and speed learn: after 2, since they count the remaining requests; the registry learns which paths it has;
+//  6. conversation and arrivals: after 4, since they store the epoch;
+//  7. the record of the request for listeners.
 func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, response session.Key) (ended *Ended) {
 	own := res.peer.peer == 0
 	ep, sent := res.ep, !r.backlog.Reader().Job(res.index).Queued
@@ -308,6 +293,32 @@ func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, res
 		r.dropEndpoint(ep)
 	}
 	return ended
+}
+
+// verdict is what an attempt's end means for its endpoint's health.
+func (res *reservation) verdict(sent time.Time, ev *Finished) health.Verdict {
+	return health.Verdict{
+		// counting tokens works on an engine that has stopped computing
+		Outcome: ev.Outcome, Excused: ev.Excused || ev.Overfull, Computes: res.class != fleet.Auxiliary,
+		Trial: res.trial, Sent: sent, RetryAfter: ev.RetryAfter, Limited: ev.Limited, Caller: res.caller,
+	}
+}
+
+// capable counts the endpoints of a reservation's pool that can do the same work. Its own pool has old members if it
+// was dropped meanwhile.
+func (r *Router) capable(now time.Time, res *reservation) health.Capable {
+	p, of := health.Capable{All: 1}, r.readers.pools.Named(res.pool.Name())
+	for i := range of.Len() {
+		e := of.Member(i).Endpoint()
+		if e == res.ep || !e.Role().Takes(res.leg) || r.readers.usable(now, e, 0) == health.Unfit {
+			continue
+		}
+		p.All++
+		if r.health.Reader().IsEjected(now, e.Slot()) {
+			p.Ejected++
+		}
+	}
+	return p
 }
 
 // learn corrects the pool's size estimates by the engine's counts. A split request's prompt was learnt from the prefill
