@@ -147,30 +147,17 @@ func (r *readers) settleModel(q *asked, seen *noticed, s *search) string {
 }
 
 // shortlisted selects a shortlist of a large pool's members, see package shortlist, and reports whether it did; a is
-// then complete. It leaves the rare cases to a look at all members: unlike members, paths that some endpoints lack,
-// kinds that may not take the request, and pools without a fit endpoint or in panic.
+// then complete.
 func (r *readers) shortlisted(q *asked, s *search, prompt *cache.Prompt, a *selection) bool {
-	who := s.who
-	p := q.pool
-	if r.shortlists < 0 || p.Len() <= r.shortlists || p.Splits() || !p.Uniform() ||
-		r.endpoints.Absences(q.req.Path).Any(q.now) ||
-		!p.Shortlists() || r.health.Mutes() ||
-		q.req.Kinds != nil {
+	if !r.mayShortlist(q) {
 		return false
 	}
-	q.not = q.not[:0]
-	for _, names := range [...][]string{q.req.Tried, q.req.Exclude} {
-		for _, name := range names {
-			if ep := r.endpoints.Named(name); ep.Exists() {
-				q.not = append(q.not, int32(ep.Slot()))
-			}
-		}
-	}
-	look := r.cache.Look(&q.text, prompt, p.Member(0).Model())
+	p := q.pool
+	q.noteExcluded(r.endpoints)
 	list := &q.list
-	slots := p.Slots()
-	r.shortlist.Begin(list, slots, shortlist.Request{
-		Tokens: q.size.Tokens, Cached: look, Hash: placeHash(q.req, who.ID), Seed: q.req.Seed, Not: q.not,
+	r.shortlist.Begin(list, p.Slots(), shortlist.Request{
+		Tokens: q.size.Tokens, Cached: r.cache.Look(&q.text, prompt, p.Member(0).Model()),
+		Hash: placeHash(q.req, s.who.ID), Seed: q.req.Seed, Not: q.not,
 	})
 	census := health.Census{All: p.Len() - len(list.Unverified)}
 	for _, i := range list.Unverified {
@@ -186,15 +173,7 @@ func (r *readers) shortlisted(q *asked, s *search, prompt *cache.Prompt, a *sele
 	if list.Count() <= r.shortlists || r.health.Panics(census) {
 		return false
 	}
-	q.named = q.named[:0]
-	for _, name := range [...]string{who.Entry.Endpoint, who.Hint, who.Parent} {
-		if ep := r.endpoints.Named(name); ep.Exists() && r.usable(q.now, ep, q.req.Caller) == health.Fit &&
-			!slices.Contains(q.not, int32(ep.Slot())) {
-			if i := slots.Index(int32(ep.Slot())); i >= 0 {
-				q.named = append(q.named, int32(i))
-			}
-		}
-	}
+	r.noteNamed(q, s.who)
 	beyond := list.Close(q.named)
 	members := q.members[:0]
 	for _, i := range list.Rows {
@@ -208,6 +187,40 @@ func (r *readers) shortlisted(q *asked, s *search, prompt *cache.Prompt, a *sele
 	}
 	*a = selection{members: members, beyond: beyond}
 	return true
+}
+
+// mayShortlist reports whether a shortlist may stand for a pool. The rare cases take a look at all members: unlike
+// members, paths that some endpoints lack, and kinds that may not take the request, as do pools without a fit endpoint
+// or in panic.
+func (r *readers) mayShortlist(q *asked) bool {
+	p := q.pool
+	return r.shortlists >= 0 && p.Len() > r.shortlists && !p.Splits() && p.Uniform() && p.Shortlists() &&
+		!r.endpoints.Absences(q.req.Path).Any(q.now) && !r.health.Mutes() && q.req.Kinds == nil
+}
+
+// noteExcluded notes the slots of the endpoints that are not to take the request.
+func (q *asked) noteExcluded(of registry.Reader) {
+	q.not = q.not[:0]
+	for _, names := range [...][]string{q.req.Tried, q.req.Exclude} {
+		for _, name := range names {
+			if ep := of.Named(name); ep.Exists() {
+				q.not = append(q.not, int32(ep.Slot()))
+			}
+		}
+	}
+}
+
+// noteNamed notes where among the members those stand that the conversation names, and that may take it.
+func (r *readers) noteNamed(q *asked, who *conversation.Found) {
+	q.named = q.named[:0]
+	for _, name := range [...]string{who.Entry.Endpoint, who.Hint, who.Parent} {
+		if ep := r.endpoints.Named(name); ep.Exists() && r.usable(q.now, ep, q.req.Caller) == health.Fit &&
+			!slices.Contains(q.not, int32(ep.Slot())) {
+			if i := q.pool.Slots().Index(int32(ep.Slot())); i >= 0 {
+				q.named = append(q.named, int32(i))
+			}
+		}
+	}
 }
 
 // usable ranks an endpoint's fitness for new traffic.

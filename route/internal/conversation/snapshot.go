@@ -99,54 +99,34 @@ func (t *Table) Restore(
 	later time.Duration,
 	cache func(endpoint string) (epoch, ahead uint32),
 ) {
-	names := func(i int) string {
-		if i < 0 || i >= len(p.Names) {
-			return ""
-		}
-		return p.Names[i]
-	}
-	entries := func(in *session.Table, all []learnt.Conversation) {
-		for i := range all {
-			e := &all[i]
-			k := session.Kept{Key: session.KeyFrom(e.Hi, e.Lo), Age: max(0, e.Age) + later, Entry: session.Entry{
-				Endpoint: names(e.Endpoint), Model: names(e.Model), Leader: names(e.Leader),
-				Tokens: max(
-					0,
-					e.Tokens,
-				), Prompt: max(0, e.Prompt), Bytes: max(0, e.Bytes), Flow: e.Flow, Turns: max(0, e.Turns),
-			}}
+	names := names(p.Names)
+	for _, of := range [...]struct {
+		table *session.Table
+		all   []learnt.Conversation
+	}{{t.claimed, p.Claimed}, {t.unclaimed, p.Unclaimed}, {t.responses, p.Responses}} {
+		for i := range of.all {
+			k := names.kept(&of.all[i], later)
 			epoch, ahead := cache(k.Entry.Endpoint)
 			k.Entry.Flow += ahead
-			if e.Warm {
+			if of.all[i].Warm {
 				k.Entry.Epoch = epoch
 			}
-			in.Restore(now, &k)
+			of.table.Restore(now, &k)
 		}
 	}
-	entries(t.claimed, p.Claimed)
-	entries(t.unclaimed, p.Unclaimed)
-	entries(t.responses, p.Responses)
 	for _, e := range p.Ends {
-		t.trails.RestoreEnd(
-			&session.End{
-				Key:      e.Key,
-				Main:     e.Main,
-				ID:       names(e.ID),
-				Answer:   e.Answer,
-				Extended: e.Extended,
-				Repeated: e.Repeated,
-				Shared:   e.Shared,
-			},
-		)
+		t.trails.RestoreEnd(&session.End{
+			Key: e.Key, Main: e.Main, ID: names.at(e.ID),
+			Answer: e.Answer, Extended: e.Extended, Repeated: e.Repeated, Shared: e.Shared,
+		})
 	}
 	for i := range p.Tails {
 		t.trails.RestoreTail(&p.Tails[i])
 	}
 	for _, u := range p.Users {
-		t.users.Restore(
-			now,
-			&session.User{Key: u.Key, ID: names(u.ID), Age: max(0, u.Age) + later, Said: u.Said, Many: u.Many},
-		)
+		t.users.Restore(now, &session.User{
+			Key: u.Key, ID: names.at(u.ID), Age: max(0, u.Age) + later, Said: u.Said, Many: u.Many,
+		})
 	}
 	for _, s := range p.Seen {
 		t.seen.Restore(s)
@@ -154,6 +134,28 @@ func (t *Table) Restore(
 	announced := p.Announced()
 	for i := range announced {
 		t.NoteAnnounced(now, &announced[i])
+	}
+}
+
+// names are the strings of a piece, by index.
+type names []string
+
+// at is the string with an index; "" for one that the piece does not have.
+func (n names) at(i int) string {
+	if i < 0 || i >= len(n) {
+		return ""
+	}
+	return n[i]
+}
+
+// kept is an entry of a piece of that age. Its figures are made those of a table: never negative.
+func (n names) kept(e *learnt.Conversation, later time.Duration) session.Kept {
+	return session.Kept{
+		Key: session.KeyFrom(e.Hi, e.Lo), Age: max(0, e.Age) + later,
+		Entry: session.Entry{
+			Endpoint: n.at(e.Endpoint), Model: n.at(e.Model), Leader: n.at(e.Leader), Tokens: max(0, e.Tokens),
+			Prompt: max(0, e.Prompt), Bytes: max(0, e.Bytes), Flow: e.Flow, Turns: max(0, e.Turns),
+		},
 	}
 }
 
