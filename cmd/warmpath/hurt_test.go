@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/freeport"
 )
 
 // hurtSettings are those of a router whose engines are hurt: it is quick to notice and to forgive, and round robin, so
@@ -50,10 +52,10 @@ func TestHurt(t *testing.T) {
 
 func longHurt() bool { return os.Getenv("WARMPATH_HURT") == "long" }
 
-// hurtRig is a router with two engines.
+// hurtRig is a router with two engines, whose ports nobody else takes while an engine is gone.
 func hurtRig(t *testing.T, bin, limit, more string) (*routerProcess, [2]*engineProcess) {
 	t.Helper()
-	e := [2]*engineProcess{runEngineAt(t, bin, "127.0.0.1:0"), runEngineAt(t, bin, "127.0.0.1:0")}
+	e := [2]*engineProcess{runEngineAt(t, bin, freeport.Address()), runEngineAt(t, bin, freeport.Address())}
 	r := runRouter(t, bin, limit, fmt.Sprintf(hurtSettings, e[0].url, e[1].url)+more)
 	r.up("e0", "e1")
 	return r, e
