@@ -1,5 +1,53 @@
 package peers
 
+import (
+	"slices"
+	"sync"
+)
+
+// names are the chains that this router tells and hears of.
+type names struct {
+	mu     sync.Mutex
+	chains *chains
+}
+
+func newNames() *names { return &names{chains: newChains()} }
+
+// tell is the part of a prompt that the others know already, and the rest, which they know from now on.
+func (n *names) tell(chain []uint64) (base uint64, depth int, rest []uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	base, depth, rest = n.chains.split(chain)
+	n.chains.join(base, depth, rest)
+	return base, depth, rest
+}
+
+// hear is the whole prompt whose first depth blocks are known by the name of their last; ok is false where that is not
+// known.
+func (n *names) hear(base uint64, depth int, rest []uint64) (chain []uint64, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.chains.join(base, depth, rest)
+}
+
+// keep enters a prompt that was asked for.
+func (n *names) keep(chain []uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.chains.keep(nil, chain)
+}
+
+// of is the prompt that ends with a name; ok is false where that is not known.
+func (n *names) of(end uint64) (chain []uint64, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p, ok := n.chains.known[end]
+	if !ok {
+		return nil, false
+	}
+	return slices.Clone(p.of.names[:p.depth]), true
+}
+
 // chains are the prompts that all routers have heard of, as names of their blocks, so that a prompt can be told as
 // where it leaves one that is known. They are found by their end, and by every 32nd name, for what many prompts begin
 // with. Memory is bounded: the chains used longest ago are forgotten. A router asks for one that it has forgotten and

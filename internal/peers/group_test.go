@@ -681,10 +681,10 @@ func BenchmarkTold(b *testing.B) {
 			hearer.group.Receive(<-heard)
 		}
 	}
-	teller.group.flush(true)
+	teller.group.out.flush(teller.group.lives())
 	hear()
 	for _, m := range hearer.group.members {
-		m.synced, m.number = true, teller.group.number
+		m.synced, m.number = true, teller.group.out.number
 	}
 	n := 0
 	for _, told := range []bool{false, true} {
@@ -709,7 +709,7 @@ func BenchmarkTold(b *testing.B) {
 				if n%10 != 9 {
 					continue
 				}
-				teller.group.flush(false)
+				teller.group.out.flush(nil)
 				if told {
 					hear()
 				}
@@ -719,7 +719,7 @@ func BenchmarkTold(b *testing.B) {
 			}
 		})
 		for _, m := range hearer.group.members {
-			m.number = teller.group.number
+			m.number = teller.group.out.number
 		}
 	}
 	if s := hearer.group.Status(); s.Lost > 0 || s.Bad > 0 {

@@ -235,7 +235,7 @@ func (g *Group) fetch(ctx context.Context, from uint64) []byte {
 	began, heard := time.Now(), time.Now()
 	tick := time.NewTicker(repeatEvery)
 	defer tick.Stop()
-	ask := func() { g.tellOne(from, appendHead(nil, kindLearn, 0)) }
+	ask := func() { g.out.toOne(from, appendHead(nil, kindLearn, 0)) }
 	ask()
 	var s snapshot
 	for {
@@ -268,7 +268,7 @@ func (g *Group) fetch(ctx context.Context, from uint64) []byte {
 			return s.data
 		}
 		for part, ok := s.next(); ok; part, ok = s.next() {
-			g.tellOne(from, appendPull(nil, s.id, part))
+			g.out.toOne(from, appendPull(nil, s.id, part))
 		}
 	}
 }
@@ -345,7 +345,7 @@ func (g *Group) lesson(l lesson) {
 // asked notes that a router wants a snapshot. Group.hearing is held.
 func (g *Group) askedBy(id uint64) {
 	if g.cfg.Memory == nil || g.learning.holding {
-		g.tellOne(id, appendOffer(nil, offersNothing, 0, 0))
+		g.out.toOne(id, appendOffer(nil, offersNothing, 0, 0))
 		return
 	}
 	t := &g.teaching
@@ -353,14 +353,14 @@ func (g *Group) askedBy(id uint64) {
 	defer t.mu.Unlock()
 	for _, o := range t.offers {
 		if slices.Contains(o.of, id) {
-			g.tellOne(id, appendOffer(nil, offersNow, o.id, len(o.data)))
+			g.out.toOne(id, appendOffer(nil, offersNow, o.id, len(o.data)))
 			return
 		}
 	}
 	if !slices.Contains(t.asked, id) && len(t.asked) < mostPeers {
 		t.asked = append(t.asked, id)
 	}
-	g.tellOne(id, appendOffer(nil, offersSoon, 0, 0))
+	g.out.toOne(id, appendOffer(nil, offersSoon, 0, 0))
 	select {
 	case t.wake <- struct{}{}:
 	default:
@@ -406,7 +406,7 @@ func (g *Group) make() {
 	if err != nil || len(data) == 0 {
 		g.cfg.Log.Warn("another router asks what this one has learnt, which cannot be told", "error", err)
 		for _, id := range of {
-			g.tellOne(id, appendOffer(nil, offersNothing, 0, 0))
+			g.out.toOne(id, appendOffer(nil, offersNothing, 0, 0))
 		}
 		return
 	}
@@ -414,7 +414,7 @@ func (g *Group) make() {
 		t.offers = t.offers[len(t.offers)-mostOffers:]
 	}
 	for _, id := range of {
-		g.tellOne(id, appendOffer(nil, offersNow, o.id, len(data)))
+		g.out.toOne(id, appendOffer(nil, offersNow, o.id, len(data)))
 	}
 }
 
@@ -426,11 +426,11 @@ func (g *Group) pulled(by, id uint64, part int) {
 	for _, o := range t.offers {
 		if from := part * partBytes; o.id == id && from < len(o.data) {
 			o.used = time.Now()
-			g.tellOne(by, appendPart(nil, id, part, o.data[from:min(from+partBytes, len(o.data))]))
+			g.out.toOne(by, appendPart(nil, id, part, o.data[from:min(from+partBytes, len(o.data))]))
 			return
 		}
 	}
-	g.tellOne(by, appendOffer(nil, offersNothing, 0, 0))
+	g.out.toOne(by, appendOffer(nil, offersNothing, 0, 0))
 }
 
 // caughtUp has a snapshot taken of a router, now that its news are taken in: of the first ones, and of one of which

@@ -71,15 +71,15 @@ func (a *attendance) note() string {
 		"tenants have as large a part of their limits", a.heard, a.whole, endedFor)
 }
 
-// appendUses adds what tenants use of their limits: what has changed, or all.
-func (g *Group) appendUses(f *frame, all bool) {
-	if g.cfg.Limits == nil {
+// addUses adds what tenants use of their limits: what has changed, or all.
+func (o *outbox) addUses(f *frame, all bool) {
+	if o.limits == nil {
 		return
 	}
-	g.cfg.Limits.Tell(f.now, all, func(by uint64, use fleet.TenantUse) {
+	o.limits.Tell(f.now, all, func(by uint64, use fleet.TenantUse) {
 		f.body = appendUse(f.body, by, &use)
 		if len(f.body) > mostFrame/2 {
-			g.send(f)
+			o.send(f)
 		}
 	})
 }
@@ -96,11 +96,7 @@ func (g *Group) used(m *member, x *message) {
 }
 
 // leave says to all that this router ends.
-func (g *Group) leave() {
-	g.sending.Lock()
-	defer g.sending.Unlock()
-	g.send(&frame{now: time.Now(), body: appendHead(nil, kindLeaves, 0)})
-}
+func (g *Group) leave() { g.out.toAll(appendHead(nil, kindLeaves, 0)) }
 
 // leaves takes in that a router ends. The others have the whole of the limits.
 func (g *Group) leaves(m *member) {

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // TestRecordedFrames: what was recorded of a router that has ended counts nowhere: not where it was heard, not at
@@ -85,7 +87,7 @@ func TestForAnother(t *testing.T) {
 			b.end.mangle = to
 		}
 		listen(func(frame []byte) []byte { tape = frame; return frame })
-		b.group.tellOne(a.group.self.Incarnation, appendHead(nil, kindState, 0)) // would make c forget all of b's
+		b.group.out.toOne(a.group.self.Incarnation, appendHead(nil, kindState, 0)) // would make c forget all of b's
 		listen(nil)
 		before := c.books()
 		c.group.Receive(bytes.Clone(tape))
@@ -259,26 +261,50 @@ func (*playedConn) Write(b []byte) (int, error)     { return len(b), nil }
 func (*playedConn) SetDeadline(time.Time) error     { return nil }
 func (*playedConn) SetReadDeadline(time.Time) error { return nil }
 
-// TestPanic: a frame that a fault of this program stumbles over is dropped, and the next ones are heard.
+// faulty limits end what would tell them.
+type faulty struct{ Limits }
+
+func (faulty) Tell(time.Time, bool, func(uint64, fleet.TenantUse)) { panic("a fault") }
+
+// TestPanic: a frame that a fault of this program stumbles over is dropped, whether it comes or is to be sent, and the
+// next ones are heard.
 func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{}
 		a, b := w.node(t, "", "x"), w.node(t, "", "x")
 		time.Sleep(time.Second)
-		set := func(policy func() uint64) {
+		agree := func() {
+			t.Helper()
+			time.Sleep(5 * time.Second)
+			if got := b.books(); got != a.books() {
+				t.Errorf("%s, want %s; %s", got, a.books(), b.log)
+			}
+		}
+		policy := func(policy func() uint64) {
 			b.group.hearing.Lock()
 			defer b.group.hearing.Unlock()
-			b.group.sending.Lock()
-			defer b.group.sending.Unlock()
 			b.group.cfg.Policy = policy
 		}
-		set(func() uint64 { panic("a fault") })
+		policy(func() uint64 { panic("a fault") })
 		a.place(t, "one", 10)
 		time.Sleep(time.Second)
-		set(b.policy.Load)
-		time.Sleep(5 * time.Second)
-		if got := b.books(); got != a.books() || !strings.Contains(b.log.String(), "reader=peers") {
-			t.Errorf("%s, want %s; %s", got, a.books(), b.log)
+		policy(b.policy.Load)
+		agree()
+		limits := func(limits Limits) {
+			b.group.out.sending.Lock()
+			defer b.group.out.sending.Unlock()
+			b.group.out.limits = limits
+		}
+		limits(faulty{b.limits})
+		b.place(t, "two", 10)
+		time.Sleep(100 * time.Millisecond) // while it is still taken to be there
+		limits(b.limits)
+		agree()
+		if n := a.leases(); n != 2 {
+			t.Errorf("%d requests are known, want 2", n)
+		}
+		if !strings.Contains(b.log.String(), "reader=peers") {
+			t.Error(b.log)
 		}
 		a.stop()
 		b.stop()
