@@ -35,10 +35,8 @@ type Listed struct {
 // Text holds the features from which the number of tokens is estimated: canonical bytes by kind (prompt.TextKinds), and
 // what a chat template adds.
 type Text struct {
-	Latin  int // bytes: ASCII letters and the single spaces between words
 	Starts int // count of beginnings: of words, humps of camelCase, runs of punctuation, indentations and line ends
 	Digits int // bytes
-	Marks  int // bytes: punctuation, and white space other than single spaces between words
 	CJK    int // bytes of Chinese, Japanese and Korean characters
 	Other  int // bytes of every other character beyond ASCII
 

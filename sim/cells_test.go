@@ -31,9 +31,9 @@ func cells() []scenario {
 		change(&g)
 		return g
 	}
-	prose := drive.Kind{TokenBytes: 4, Latin: 3.7, Starts: 0.93, Marks: 0.3}
+	prose := drive.Kind{TokenBytes: 4, Starts: 0.93}
 	// where a tokenizer gives each digit a token, as Qwen's does
-	numbers := drive.Kind{TokenBytes: 2, Latin: 0.6, Starts: 0.3, Digits: 0.6, Marks: 0.8}
+	numbers := drive.Kind{TokenBytes: 2, Starts: 0.3, Digits: 0.6}
 	return []scenario{
 		{name: "host_cache", fleet: fleetOf(4, func(_ int, c *engine.Config) {
 			c.CacheTokens, c.HostCacheTokens, c.HostTokensPerSecond = 24_000, 400_000, 60_000

@@ -2,10 +2,9 @@ package drive
 
 import "github.com/warmpath/warmpath/fleet"
 
-// Kind is a kind of text: the bytes of each of its tokens, by what they are.
+// Kind is a kind of text: what of the bytes of each of its tokens counts for an estimate.
 type Kind struct {
 	TokenBytes         int     // divides fleet.BlockBytes
-	Latin, Marks       float64 // bytes
 	Digits, CJK, Other float64 // bytes
 	Starts             float64 // count
 }
@@ -14,7 +13,6 @@ type Kind struct {
 func (k *Kind) features(tokens int) fleet.Text {
 	of := func(x float64) int { return int(float64(tokens) * x) }
 	return fleet.Text{
-		Latin: of(k.Latin), Starts: of(k.Starts), Digits: of(k.Digits), Marks: of(k.Marks), CJK: of(k.CJK),
-		Other: of(k.Other), Messages: 1,
+		Starts: of(k.Starts), Digits: of(k.Digits), CJK: of(k.CJK), Other: of(k.Other), Messages: 1,
 	}
 }

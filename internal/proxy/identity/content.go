@@ -136,8 +136,7 @@ func (c *Content) textOf(api prompt.API) fleet.Text {
 		return fleet.Text{}
 	}
 	t := fleet.Text{
-		Latin: k.Latin, Starts: k.Starts, Digits: k.Digits, Marks: k.Code - k.Digits, CJK: k.CJK, Other: k.Other,
-		Tools: c.Chain.ToolsBytes, Media: c.Chain.Media,
+		Starts: k.Starts, Digits: k.Digits, CJK: k.CJK, Other: k.Other, Tools: c.Chain.ToolsBytes, Media: c.Chain.Media,
 	}
 	if api != prompt.Completions && api != prompt.Generate && api != prompt.OllamaGenerate {
 		t.Messages = len(c.Chain.Marks)

@@ -16,8 +16,8 @@ func TestTextsDiffer(t *testing.T) {
 	draw := func(i int) (*fleet.Request, *Sample, int) {
 		x, n := made(textKinds[i%3], 8000, rng), 8000
 		return &fleet.Request{
-			PromptBytes: n, Class: fleet.Turn, Content: &fleet.Content{Text: x, Bytes: n},
-		}, &Sample{Text: x, Bytes: n, Turn: true}, wide.count(&x, rng)
+			PromptBytes: n, Class: fleet.Turn, Content: &fleet.Content{Text: x.Text, Bytes: n},
+		}, &Sample{Text: x.Text, Bytes: n, Turn: true}, wide.count(&x, rng)
 	}
 	for i := range 300 {
 		_, s, tokens := draw(i)
