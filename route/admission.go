@@ -208,14 +208,13 @@ func (r *Router) HeldTurns(most int) []HeldTurn {
 // HeldPool is the held turns of a pool.
 type HeldPool struct {
 	Pool   string // its name, a model or alias
-	Turns  int
-	Tokens int64 // that they need beside what its endpoints have cached
+	Tokens int64  // that they need beside what its endpoints have cached
 }
 
 // heldPools lists the pools with held turns.
 func (r *Router) heldPools() (out []HeldPool) {
-	r.readers.admission.EachPool(func(pool string, turns int, tokens int64) {
-		out = append(out, HeldPool{Pool: pool, Turns: turns, Tokens: tokens})
+	r.readers.admission.EachPool(func(pool string, tokens int64) {
+		out = append(out, HeldPool{Pool: pool, Tokens: tokens})
 	})
 	return out
 }

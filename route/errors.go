@@ -106,7 +106,6 @@ func (e *UnknownIDError) Error() string {
 // QueueFullError means that a request would have to be queued and the queue is full. Frontends answer 429 with
 // Retry-After.
 type QueueFullError struct {
-	Pool       string
 	Tenant     bool          // the tenant's limit is reached, not the total one
 	Waiting    int           // requests in the queue
 	RetryAfter time.Duration // predicted wait

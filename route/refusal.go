@@ -113,7 +113,7 @@ func (r *readers) queueFull(q *asked, c *chosen) error {
 		}
 		if r.backlog.WouldQueue(q.now, w, r.speed) {
 			return &QueueFullError{
-				Pool: q.pool.Name(), Tenant: own, Waiting: waiting,
+				Tenant: own, Waiting: waiting,
 				RetryAfter: retryAfter(time.Duration(row.WaitMs * 1e6)),
 			}
 		}
@@ -131,7 +131,7 @@ func (r *readers) holdsFull(q *asked, hold *admission.Turn) error {
 		return nil
 	}
 	return &QueueFullError{
-		Pool: q.pool.Name(), Tenant: own, Waiting: waiting, RetryAfter: retryAfter(r.admission.MaxHold(hold)),
+		Tenant: own, Waiting: waiting, RetryAfter: retryAfter(r.admission.MaxHold(hold)),
 	}
 }
 

@@ -138,8 +138,8 @@ func TestAgainstModel(t *testing.T) {
 		if n := w.Reader().HeldTurns(10); len(n) != 0 {
 			t.Fatalf("%v are said to wait", n)
 		}
-		w.Reader().EachPool(func(pool string, turns int, _ int64) {
-			t.Fatalf("%d turns of %q are said to wait", turns, pool)
+		w.Reader().EachPool(func(pool string, tokens int64) {
+			t.Fatalf("turns of %q that need %d tokens are said to wait", pool, tokens)
 		})
 	})
 }
