@@ -1,6 +1,7 @@
 package route_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -66,4 +67,45 @@ func TestWhoIsQueued(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestFullQueueAndMemory: where as many requests wait as may, one that does not fit with its answer beside those that
+// an engine has is refused, and one that does is sent.
+func TestFullQueueAndMemory(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	r := route.New(route.Config{
+		Policy: func() pick.Policy { return firstLeast{} }, Without: ablation.Order,
+		Queue: route.QueueConfig{Ahead: time.Second, Most: 1},
+	})
+	r.Observe(now, declared([]string{"s", "a,model=m", "b,model=m"}))
+	ask := func(tokens int, not string) (route.Decision, error) {
+		p, err := r.Decide(now, &fleet.Request{
+			Model: "m", PromptTokens: tokens, MaxTokens: 100, Stream: true, MayQueue: true, Exclude: []string{not},
+		})
+		return p.Decision, err
+	}
+	place := func(tokens int, not string) route.Decision {
+		t.Helper()
+		d, err := ask(tokens, not)
+		if err != nil || d.Queued {
+			t.Fatalf("%d tokens, not at %s: queued %v, %v; want it sent", tokens, not, d.Queued, err)
+		}
+		r.Observe(now, route.FirstByte{Lease: d.Lease})
+		return d
+	}
+	for i, d := range []route.Decision{place(10_000, "a"), place(10_000, "a")} {
+		r.Observe(now, route.Finished{Lease: d.Lease, Outcome: fleet.EngineError, Overfull: i == 0})
+	}
+	place(10_000, "a")
+	if _, err := ask(40_000, "b"); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := ask(40_000, "b"); err != nil || !d.Queued {
+		t.Fatalf("queued %v, %v; want that it waits for the prompt before it", d.Queued, err)
+	}
+	var full *route.QueueFullError
+	if d, err := ask(10_050, "a"); !errors.As(err, &full) {
+		t.Errorf("queued %v, %v; want that the queue is full", d.Queued, err)
+	}
+	place(9_900, "a")
 }

@@ -105,13 +105,7 @@ func (r *readers) queueFull(q *asked, c *chosen) error {
 			continue
 		}
 		row := p.row()
-		ep := r.endpoints.At(row.Slot)
-		w := backlog.Work{
-			Slot: row.Slot, Class: q.req.Class, Leg: p.view.Leg, PromptTokens: p.view.PromptTokens,
-			CachedTokens: row.CachedTokens,
-			MayQueue:     !r.health.Tests(row.Slot) && mayQueue(q.req, p.view.Leg, ep), Asker: q.asker,
-		}
-		if r.backlog.WouldQueue(q.now, w, r.speed) {
+		if r.backlog.WouldQueue(q.now, r.work(q, p, r.endpoints.At(row.Slot)), r.speed) {
 			return &QueueFullError{
 				Tenant: own, Waiting: waiting,
 				RetryAfter: retryAfter(time.Duration(row.WaitMs * 1e6)),

@@ -56,7 +56,7 @@ func (r *Router) reserve(
 	readyMs float64,
 	made *Decision,
 ) *reservation {
-	now, req, v, c := q.now, q.req, p.view, p.row()
+	now, req, v := q.now, q.req, p.view
 	res := r.newReservation()
 	r.open++
 	res.ep, res.pool, res.class, res.routed = ep, q.pool, req.Class, now
@@ -67,18 +67,14 @@ func (r *Router) reserve(
 	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
 		res.text = req.Content.Text
 	}
-	res.trial = r.health.Admit(ep.Slot())
-	r.health.AdmitService(now, ep.Slot(), res.service())
 	rates := r.speed.Reader()
 	r.replicas.seq++
-	job := r.backlog.Open(now, res.index, backlog.Work{
-		Slot: ep.Slot(), Class: req.Class, Leg: made.Leg, Stream: req.Stream || made.Leg == fleet.LegPrefill,
-		PromptTokens: made.PromptTokens, CachedTokens: made.CachedTokens, OutputTokens: v.OutputTokens,
-		FarTokens: c.Far, FetchTokens: int(c.Fetching(c.Far)), MaxTokens: req.MaxTokens,
-		WaitMs: c.WaitMs - c.Link.WaitMs, MsPerToken: v.PerToken(c), TTFTMs: made.TTFTMs, ReadyMs: readyMs,
-		SharedTokens: v.Shared(c), MayQueue: !res.trial && mayQueue(req, made.Leg, ep), Asker: q.asker,
-		Origin: r.replicas.self, Seq: r.replicas.seq,
-	}, rates)
+	w := r.readers.work(q, p, ep)
+	w.TTFTMs, w.ReadyMs, w.SharedTokens = made.TTFTMs, readyMs, v.Shared(p.row())
+	w.Origin, w.Seq = r.replicas.self, r.replicas.seq
+	res.trial = r.health.Admit(ep.Slot())
+	r.health.AdmitService(now, ep.Slot(), res.service())
+	job := r.backlog.Open(now, res.index, w, rates)
 	made.Queued, made.AtLimit, made.Greedy = job.Queued, job.AtLimit, job.Greedy
 	r.registry.Placed(ep)
 	r.worked = true
@@ -97,6 +93,19 @@ func (r *Router) reserve(
 	made.Lease = res.lease()
 	res.decision = *made
 	return res
+}
+
+// work is the work of a placement, as far as it tells whether the request is queued. A request that tests its endpoint
+// is not.
+func (r *readers) work(q *asked, p *placement, ep registry.Endpoint) backlog.Work {
+	req, v, c := q.req, p.view, p.row()
+	return backlog.Work{
+		Slot: ep.Slot(), Class: req.Class, Leg: v.Leg, Stream: req.Stream || v.Leg == fleet.LegPrefill,
+		PromptTokens: v.PromptTokens, CachedTokens: c.CachedTokens, OutputTokens: v.OutputTokens,
+		FarTokens: c.Far, FetchTokens: int(c.Fetching(c.Far)), MaxTokens: req.MaxTokens,
+		WaitMs: c.WaitMs - c.Link.WaitMs, MsPerToken: v.PerToken(c),
+		MayQueue: !r.health.Tests(ep.Slot()) && mayQueue(req, v.Leg, ep), Asker: q.asker,
+	}
 }
 
 // noteModelLoad notes whether a request waits for its model to be loaded.
