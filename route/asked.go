@@ -94,11 +94,14 @@ func (r *readers) identify(now time.Time, req *fleet.Request, s *scratch) (q ask
 		return q, err
 	}
 	r.conversations.Find(now, q.scope(fleet.LegUnsplit), req, q.who)
-	lastBytes, lastTokens := 0, 0
-	if q.who.Known {
-		lastBytes, lastTokens = q.who.Entry.Bytes, q.who.Entry.Prompt
+	last := size.Last{}
+	switch reuse := q.pool.AnswerReuse(); {
+	case q.who.Unsaid:
+		last.Unsaid = reuse.Kept(&q.who.Entry)
+	case q.who.Known:
+		last.Bytes, last.Tokens = q.who.Entry.Bytes, q.who.Entry.Prompt
 	}
-	q.size = q.pool.Measure(req, lastBytes, lastTokens)
+	q.size = q.pool.Measure(req, last)
 	return q, nil
 }
 

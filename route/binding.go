@@ -73,9 +73,13 @@ func (r *Router) forgetIdle(e session.Entry) {
 	}
 }
 
-// respond stores which endpoint holds a response, and its conversation.
-func (r *Router) respond(now time.Time, response session.Key, res *reservation) {
-	r.conversations.Respond(now, response, res.owner, res.ep.Name(), res.leader())
+// respond stores which endpoint holds a response, its conversation and, once it has ended, its tokens.
+func (r *Router) respond(now time.Time, response session.Key, res *reservation, u *fleet.Usage) {
+	e := session.Entry{Endpoint: res.ep.Name(), Leader: res.leader(), Model: res.decision.Model}
+	if u.PromptTokens > 0 && res.ep.Current() {
+		r.storeTokens(res, &e, u.PromptTokens+u.OutputTokens, u.PromptTokens)
+	}
+	r.conversations.Respond(now, response, res.owner, e)
 }
 
 // storeComputed updates a conversation's cached tokens when its prompt has been computed, if the conversation is still

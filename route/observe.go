@@ -121,7 +121,7 @@ func (r *Router) finished(now time.Time, ev *Finished, to []Change) (ended *Ende
 func (r *Router) responseStarted(now time.Time, ev *ResponseStarted) {
 	if res := r.reservation(ev.Lease); res != nil {
 		key := conversation.ResponseKey(res.tenant, ev.Response)
-		r.respond(now, key, res)
+		r.respond(now, key, res, &fleet.Usage{})
 		r.tellNews(News{Kind: NewsResponse, Lease: ev.Lease, Response: key})
 	}
 }

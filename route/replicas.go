@@ -232,7 +232,7 @@ func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 	case NewsTransferring:
 		r.backlog.Transferring(at, res.index, r.speed.Reader())
 	case NewsResponse:
-		r.respond(now, n.Response, res)
+		r.respond(now, n.Response, res, &fleet.Usage{})
 	case NewsEnded:
 		r.endElsewhere(now, at, res, n)
 	}

@@ -62,7 +62,7 @@ func (r *Router) reserve(
 	res.ep, res.pool, res.class, res.routed = ep, q.pool, req.Class, now
 	res.request, res.tenant, res.session, res.caller = req.ID, req.Tenant, made.Session, req.Caller
 	res.owner, res.path, res.decision.Model = uint8(tenantHash(req.Tenant)), req.Path, made.Model
-	res.promptBytes, res.exactTokens, res.window = req.PromptBytes, req.PromptTokens, req.Window
+	res.promptBytes, res.exactTokens, res.window = req.PromptBytes, q.size.Exact, req.Window
 	res.leg, res.retry = made.Leg, len(tried(req, made.Leg)) > 0
 	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
 		res.text = req.Content.Text
@@ -284,7 +284,7 @@ func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, res
 	computed := sent && (ev.Outcome == fleet.OK || ev.Outcome == fleet.ClientGone)
 	r.admission.TurnEnded(now, res.index, int64(part.Usage.PromptTokens+part.Usage.OutputTokens), computed)
 	if response != (session.Key{}) {
-		r.respond(now, response, res)
+		r.respond(now, response, res, &ev.Usage)
 	}
 	r.conversations.Close(now, &res.conversation)
 	r.tellShortlist(now, ep)

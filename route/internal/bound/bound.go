@@ -16,6 +16,8 @@ const (
 	// Step is how many endpoints, pools, requests or conversations one event does something for. The rest is for the
 	// next event, so that decisions do not wait.
 	Step = 32
+	// Tokens are more than any context has.
+	Tokens = 1 << 27
 	// Unproved is for how long something is believed that nothing has confirmed yet.
 	Unproved = 10 * time.Minute
 	// Look is how many leases, spans or names of blocks one event looks at, a few ten ns each.

@@ -3,6 +3,7 @@ package cache
 import (
 	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/session"
 )
 
 // AnswerReuse estimates, for one model, how much of its previous answer a conversation finds cached. Not all of it:
@@ -15,6 +16,14 @@ type AnswerReuse struct {
 // found is the tokens of an answer that are expected to be cached.
 func (a *AnswerReuse) found(tokens int) int {
 	return tokens - int(float64(float64(a.missing)*float64(tokens)))
+}
+
+// Kept is the tokens of a conversation's last prompt and answer that are expected in its next prompt.
+func (a *AnswerReuse) Kept(e *session.Entry) int {
+	if said := e.Tokens - e.Prompt; e.Prompt > 0 && said > 0 {
+		return e.Prompt + a.found(said)
+	}
+	return e.Tokens
 }
 
 func (a *AnswerReuse) learn(tokens, found int) {

@@ -106,7 +106,7 @@ func (b *believer) place(t *rapid.T) {
 	}
 	model := size.NewModel()
 	p := &Prompt{
-		Request: req, Now: b.now, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte(),
+		Request: req, Now: b.now, Size: model.Prompt(req, size.Last{}), TokensPerByte: model.TokensPerByte(),
 		CountsActive: true,
 	}
 	var x Text
@@ -367,7 +367,8 @@ func TestRowsOfSeveralModels(t *testing.T) {
 		c := text{1, 2, 3, 4}.content()
 		model := size.NewModel()
 		req := &fleet.Request{Content: &c, PromptBytes: c.Bytes}
-		p := &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte()}
+		p := &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, size.Last{})}
+		p.TokensPerByte = model.TokensPerByte()
 		ask := func(x *Text) []pick.Candidate {
 			rows := make([]pick.Candidate, len(order))
 			for i, model := range order {
@@ -413,7 +414,8 @@ func TestTransfersThatBringNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, content, model := newBeliever(), text{1, 2, 3, 4}.content(), size.NewModel()
 			req := &fleet.Request{Content: &content, PromptBytes: content.Bytes}
-			p := &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte()}
+			p := &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, size.Last{})}
+			p.TokensPerByte = model.TokensPerByte()
 			var x Text
 			ask := func() []pick.Candidate {
 				rows := make([]pick.Candidate, 1)
@@ -477,7 +479,7 @@ func TestRefusedPrompts(t *testing.T) {
 			prompt := func(w text) (*Text, *Prompt, *pick.View) {
 				content := w.content()
 				req := &fleet.Request{Content: &content, PromptBytes: content.Bytes, MaxTokens: tt.answer}
-				p := &Prompt{Request: req, Now: now, Size: model.Prompt(req, 0, 0), TokensPerByte: 0.25}
+				p := &Prompt{Request: req, Now: now, Size: model.Prompt(req, size.Last{}), TokensPerByte: 0.25}
 				p.Size.Tokens = len(w) * perBlock
 				x, v := &Text{}, &pick.View{Now: now, PromptTokens: p.Size.Tokens}
 				missed := table.Reader().Begin(x)

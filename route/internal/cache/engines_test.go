@@ -97,8 +97,8 @@ func key(chat string, req *fleet.Request) string {
 func (e *engines) predict(x *Text, chat string, req *fleet.Request) (*pick.View, *Prompt) {
 	home := e.homes[key(chat, req)]
 	p := &Prompt{
-		Request: req, Now: e.now, Size: e.size.Prompt(req, home.Bytes, home.Prompt), TokensPerByte: 1. / 8,
-		Session: chat, Known: home.Endpoint != "", Entry: home, AnswerReuse: e.answers,
+		Request: req, Now: e.now, Size: e.size.Prompt(req, size.Last{Bytes: home.Bytes, Tokens: home.Prompt}),
+		TokensPerByte: 1. / 8, Session: chat, Known: home.Endpoint != "", Entry: home, AnswerReuse: e.answers,
 	}
 	p.Repeats = p.Known && home.Bytes == req.PromptBytes
 	v := &pick.View{Now: e.now, PromptTokens: p.Size.Tokens, Home: -1}

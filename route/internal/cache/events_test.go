@@ -10,6 +10,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/route/internal/cache/reported"
+	"github.com/warmpath/warmpath/route/internal/size"
 )
 
 const (
@@ -335,11 +336,11 @@ func TestEventsBeyondAConversation(t *testing.T) {
 func TestSizesOfBlocks(t *testing.T) {
 	e := newEngines(t, 3, Facts{CacheTokens: 100_000})
 	tokens := words(1, 640)
-	for slot, size := range []int{16, 32, 64} {
-		e.facts[slot].BlockTokens = size
+	for slot, each := range []int{16, 32, 64} {
+		e.facts[slot].BlockTokens = each
 		e.Describe(slot, e.facts[slot])
 		e.SetStreamState(slot, kvstream.Exact)
-		e.tell(slot, storedFrom(tokens, size, 0, ""))
+		e.tell(slot, storedFrom(tokens, each, 0, ""))
 	}
 	part := said(tokens)
 	part.Tokens = &fleet.Tokens{IDs: tokens[:320], More: true}
@@ -367,7 +368,7 @@ func TestEventsByText(t *testing.T) {
 	e.want("a longer text", 1, "z", said(words(1, 800)), 640)
 	e.want("another text", 1, "z", said(words(2, 640)), 0)
 	var x Text
-	p := Prompt{Request: said(tokens), Size: e.size.Prompt(said(tokens), 0, 0)}
+	p := Prompt{Request: said(tokens), Size: e.size.Prompt(said(tokens), size.Last{})}
 	e.Reader().Begin(&x)
 	if got := e.Reader().Look(&x, &p, "m"); !slices.Equal(got, []int32{640, 624}) {
 		t.Errorf("a look before the endpoints are known finds %d tokens", got)

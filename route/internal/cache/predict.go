@@ -147,8 +147,8 @@ func (r Reader) predictHome(p *Prompt, c *pick.Endpoint, h *pick.Cached) {
 		return
 	}
 	cached := p.Entry.Tokens
-	if said := cached - p.Entry.Prompt; p.Entry.Prompt > 0 && said > 0 && !r.t.without.Has(ablation.Answers) {
-		cached = p.Entry.Prompt + p.AnswerReuse.found(said)
+	if !r.t.without.Has(ablation.Answers) {
+		cached = p.AnswerReuse.Kept(&p.Entry)
 	}
 	h.CachedTokens = max(h.CachedTokens, r.wholeBlocks(c, min(cached, p.Size.Tokens-1)))
 }

@@ -10,10 +10,12 @@
 package conversation
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -93,7 +95,9 @@ type Found struct {
 	Hint    string
 	Parent  string // endpoint of the conversation that started this one; "" for none
 	Repeats bool   // the prompt equals its latest one: a retry, or one of many with the same beginning
-	NewID   bool   // the client named it by an id not seen recently: is_first_turn of TensorRT-LLM PR 14744
+	// the engine puts what the entry is about before what the request says, which does not have it
+	Unsaid bool
+	NewID  bool // the client named it by an id not seen recently: is_first_turn of TensorRT-LLM PR 14744
 
 	name  session.Name  // of the id in its scope, once it was looked up
 	own   bool          // the client sent the id
@@ -133,6 +137,7 @@ func (r Reader) Find(now time.Time, s Scope, req *fleet.Request, f *Found) {
 	}
 	if !f.Minted || len(req.Tried) > 0 {
 		r.recall(now, s, f)
+		r.goesOn(now, s, req, f)
 	}
 	if !f.Known {
 		f.Parent = r.parent(now, s, req)
@@ -195,6 +200,22 @@ func (r Reader) recall(now time.Time, s Scope, f *Found) {
 	if f.Entry, f.Known = r.t.unclaimed.Peek(now, &f.name); f.Known {
 		f.Claims = !f.Minted
 	}
+}
+
+// goesOn sets the entry of a conversation back to the response that the request goes on from: the engine puts that
+// one's prompt and text before what the request says, even if the conversation has gone on elsewhere since.
+func (r Reader) goesOn(now time.Time, s Scope, req *fleet.Request, f *Found) {
+	if req.Follows == "" || req.Class != fleet.Turn || !f.Known {
+		return
+	}
+	name := session.NameOf(s.Tenant, "", req.Follows)
+	e, ok := r.t.responses.Peek(now, &name)
+	if !ok || e.Tokens <= 0 || e.Tokens > bound.Tokens || e.Endpoint != f.Entry.Endpoint {
+		return
+	}
+	g := &f.Entry
+	g.Tokens, g.Prompt, g.Flow, g.Epoch, g.Model = e.Tokens, e.Prompt, e.Flow, e.Epoch, e.Model
+	g.Bytes, g.Marks, f.Unsaid = 0, [4]uint32{}, true
 }
 
 // recognise finds the conversation of a request that does not name it.
@@ -341,19 +362,16 @@ func (t *Table) EndIdle(now time.Time, f *Found) {
 // Key identifies the conversation; zero for none.
 func (r *Ref) Key() session.Key { return r.name.Key() }
 
-// Respond stores which endpoint holds a response, and for which owner, by number; leader is its conversation, "" for
-// none.
-func (t *Table) Respond(now time.Time, response session.Key, owner uint8, endpoint, leader string) {
+// Respond stores which endpoint holds a response, and for which owner, by number. The Leader of what is told is its
+// conversation, "" for none, and its Tokens are 0 until it has ended.
+func (t *Table) Respond(now time.Time, response session.Key, owner uint8, told session.Entry) {
 	name := session.Owned(response, owner)
 	e, ok := t.responses.Peek(now, &name)
-	if ok && e.Endpoint == endpoint && (leader == "" || leader == e.Leader) {
+	if ok && told.Tokens == 0 && e.Endpoint == told.Endpoint && (told.Leader == "" || told.Leader == e.Leader) {
 		return
 	}
-	e.Endpoint = endpoint
-	if leader != "" {
-		e.Leader = leader
-	}
-	t.responses.Put(now, &name, e)
+	told.Leader = cmp.Or(told.Leader, e.Leader)
+	t.responses.Put(now, &name, told)
 }
 
 // ResponseKey is the key of a response.

@@ -45,7 +45,8 @@ func TestFindChangesNothing(t *testing.T) {
 			for _, table := range []*Table{once, twice} {
 				table.Note(now, s, req, &want)
 				ref := table.Bind(now, s, &want, session.Entry{Endpoint: "e", Turns: want.Entry.Turns + 1})
-				table.Respond(now, ResponseKey(s.Tenant, "r"+strconv.Itoa(i%3)), 0, "e", want.ID)
+				stored := session.Entry{Endpoint: "e", Leader: want.ID}
+				table.Respond(now, ResponseKey(s.Tenant, "r"+strconv.Itoa(i%3)), 0, stored)
 				table.Close(now, &ref)
 			}
 			if once.Stats() != twice.Stats() {

@@ -166,7 +166,7 @@ func (n *naive) turn(t *rapid.T, table *Table, now time.Time, s Scope, req *flee
 	}
 	response := "response of " + req.MintedID
 	leader := rapid.SampledFrom([]string{got.ID, ""}).Draw(t, "leader")
-	table.Respond(now, ResponseKey(s.Tenant, response), 0, endpoint, leader)
+	table.Respond(now, ResponseKey(s.Tenant, response), 0, session.Entry{Endpoint: endpoint, Leader: leader})
 	n.responses[response+"\x00"+s.Tenant] = &known{endpoint: endpoint, id: leader, at: now}
 	for _, tenant := range []string{"", "t"} {
 		holder, ok := table.Reader().Holder(now, tenant, response)

@@ -60,7 +60,8 @@ func TestRestoredIsTheSame(t *testing.T) {
 				Epoch: uint32(7 + i%2), Turns: f.Entry.Turns + 1,
 			}
 			ref := table.Bind(now, s, &f, e)
-			table.Respond(now, ResponseKey(s.Tenant, fmt.Sprint("response", i%6)), 0, e.Endpoint, f.ID)
+			table.Respond(now, ResponseKey(s.Tenant, fmt.Sprint("response", i%6)), 0,
+				session.Entry{Endpoint: e.Endpoint, Leader: f.ID})
 			if open = append(open, ref); rapid.Bool().Draw(t, "others go on") {
 				continue
 			}

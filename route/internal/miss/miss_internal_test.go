@@ -33,7 +33,7 @@ func placed(cached int, last *session.Entry) *Placed {
 		Class: fleet.Turn, Content: prompt(100), PromptTokens: 3200, PromptBytes: 100 * fleet.BlockBytes,
 	}
 	return &Placed{
-		Request: req, Size: new(size.Model).Prompt(req, 0, 0), View: v, Chosen: &v.Candidates[0],
+		Request: req, Size: new(size.Model).Prompt(req, size.Last{}), View: v, Chosen: &v.Candidates[0],
 		Last: last, Work: 7000,
 	}
 }

@@ -116,9 +116,9 @@ func (p Pool) Only(v *pick.View, why pick.Reason) pick.Tentative {
 	return p.s.policyFor(v.Leg).Only(v, why)
 }
 
-// Measure estimates the prompt tokens of a request that continues a prompt of so many bytes and tokens; 0 for none.
-func (p Pool) Measure(req *fleet.Request, lastBytes, lastTokens int) size.Prompt {
-	return p.s.size.Prompt(req, lastBytes, lastTokens)
+// Measure estimates the prompt tokens of a request that goes on from another prompt.
+func (p Pool) Measure(req *fleet.Request, last size.Last) size.Prompt {
+	return p.s.size.Prompt(req, last)
 }
 
 // ExpectedOutput estimates the tokens of a request's answer.

@@ -36,18 +36,25 @@ func plausible(tokensPerByte float64) float64 { return min(max(tokensPerByte, 0.
 // TokensPerByte is the mean over prompts.
 func (m *Model) TokensPerByte() float64 { return m.tokensPerByte }
 
-// Prompt estimates the tokens of a request's prompt. lastBytes and lastTokens are the length of the conversation's
-// previous prompt, by the engine's count, or 0; only what follows that prompt is estimated.
-func (m *Model) Prompt(req *fleet.Request, lastBytes, lastTokens int) Prompt {
-	p := Prompt{Tokens: req.PromptTokens + int(float64(req.PromptBytes)*m.tokensPerByte)}
+// Last is what is known of a prompt from the conversation's turn before. The zero value is nothing.
+type Last struct {
+	Bytes, Tokens int // length of that turn's prompt, with which this one begins, by the engine's count
+	// tokens that the engine puts before this prompt: the stored response that the request goes on from
+	Unsaid int
+}
+
+// Prompt estimates the tokens of a request's prompt: only what follows the last one.
+func (m *Model) Prompt(req *fleet.Request, last Last) Prompt {
+	p := Prompt{Exact: req.PromptTokens + last.Unsaid}
+	p.Tokens = p.Exact + int(float64(req.PromptBytes)*m.tokensPerByte)
 	if c := req.Content; c != nil && req.Class == fleet.Turn {
 		if c.Text != (fleet.Text{}) {
-			p.Tokens = req.PromptTokens + m.ratios.Estimate(&c.Text)
+			p.Tokens = p.Exact + m.ratios.Estimate(&c.Text)
 		}
-		p.lead, p.bytes = c.Lead, c.Bytes
-		if lastTokens > 0 && lastBytes > 0 && lastBytes <= p.bytes && len(c.List) == 0 {
-			p.lastBytes, p.lastTokens = lastBytes, lastTokens
-			p.Tokens = lastTokens + Part(p.Tokens, p.bytes-lastBytes, p.lead+p.bytes)
+		p.lead, p.bytes, p.unsaid = c.Lead, c.Bytes, last.Unsaid
+		if last.Tokens > 0 && last.Bytes > 0 && last.Bytes <= p.bytes && len(c.List) == 0 {
+			p.lastBytes, p.lastTokens = last.Bytes, last.Tokens
+			p.Tokens = last.Tokens + Part(p.Tokens, p.bytes-last.Bytes, p.lead+p.bytes)
 		}
 	}
 	return p
@@ -93,7 +100,8 @@ func (m *Model) Learn(s *Sample, promptTokens, outputTokens int) {
 // Prompt is the estimated size of one prompt. It converts between its canonical bytes and its tokens.
 type Prompt struct {
 	Tokens                int // of all of it
-	lead, bytes           int
+	Exact                 int // of these, those that are no estimate
+	lead, bytes, unsaid   int
 	lastBytes, lastTokens int // of the conversation's previous prompt, or 0
 }
 
@@ -105,7 +113,7 @@ func (p *Prompt) At(n int) int {
 	case n >= p.bytes:
 		return p.Tokens
 	case p.lastBytes == 0:
-		return Part(p.Tokens, p.lead+n, p.lead+p.bytes)
+		return p.unsaid + Part(p.Tokens-p.unsaid, p.lead+n, p.lead+p.bytes)
 	case n <= p.lastBytes:
 		return Part(p.lastTokens, p.lead+n, p.lead+p.lastBytes)
 	default:

@@ -27,7 +27,7 @@ func TestTextsDiffer(t *testing.T) {
 		off := 0.0
 		for range 50 {
 			req, _, tokens := draw(kind)
-			p := m.Prompt(req, 0, 0)
+			p := m.Prompt(req, Last{})
 			off += math.Abs(float64(p.Tokens)/float64(tokens)-1) / 50
 		}
 		if off > 0.1 {
