@@ -94,6 +94,14 @@ func refusedChoices(piece []byte) (code int, said string, ok bool) {
 	return 500, "the engine ended its answer with an error", true
 }
 
+// Ended reports whether the message of an error with status 500 says that the engine has ended: vLLM's server says so
+// of the process that computes, before it ends too (EngineDeadError in v1/engine/exceptions.py of 0.33: what clients
+// get; before that version they got the message for logs).
+func Ended(message string) bool {
+	return message == "The server had an error while processing your request." ||
+		message == "EngineCore encountered an issue. See stack trace (above) for the root cause."
+}
+
 // Overfull reports whether the message of an error with status 500 says that the requests at the engine did not fit in
 // its memory together. llama-server fails all of them then, where others let some wait (0.7.0, captured:
 // {"error":{"code":500,"message":"Context size has been exceeded.","type":"server_error"}}, as a body, or as the first

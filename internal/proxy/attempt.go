@@ -193,6 +193,9 @@ func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 		if next = a.another(); next != nil {
 			return next, false
 		}
+		if c.broke.lethal {
+			blamed = fault.At(fault.ErrLethal, d.Endpoint.Name)
+		}
 		if blamed != nil {
 			c.refuse(blamed)
 			return nil, false
@@ -306,6 +309,8 @@ func (a *attempt) conclude(err error) error {
 			clientErr = fault.ErrCut
 		case errors.Is(err, h1.ErrMalformed):
 			clientErr = fault.ErrNotHTTP
+		case a.breaks(false):
+			clientErr = fault.ErrLethal
 		}
 	}
 	if cause != nil && errors.Is(err, context.Canceled) {
@@ -372,7 +377,7 @@ func (a *attempt) mayRetry() bool {
 	if c.reached && c.Transport != nil {
 		return false // it has been handed over, and its endpoint has been told
 	}
-	if c.sent.Load() || !c.retriesLeft() || c.ctx.Err() != nil || c.shutdown.Load() ||
+	if c.sent.Load() || c.broke.lethal || !c.retriesLeft() || c.ctx.Err() != nil || c.shutdown.Load() ||
 		c.streams() {
 		return false
 	}
@@ -457,6 +462,9 @@ func (a *attempt) judge(res *http.Response) {
 	if res.StatusCode == http.StatusInternalServerError && a.c.Transport == nil {
 		_, said, _ := answer.ErrorAnswer(send.Short(res))
 		a.fin.Overfull = answer.Overfull(said)
+		if answer.Ended(said) {
+			a.breaks(true)
+		}
 	}
 	if a.fin.Outcome == fleet.Busy {
 		a.fin.RetryAfter, a.fin.Limited = fault.RetryAfter(res.Header), res.StatusCode == http.StatusTooManyRequests

@@ -79,8 +79,9 @@ func TestPoisonEjectsAtMostHalf(t *testing.T) {
 	}
 }
 
-// TestRequestThatEndsEngines: a request under which engines end is sent to as many as limits.retries allows, also where
-// it went over kept connections, which are tried once more at ports that refuse by then.
+// TestRequestThatEndsEngines: a request under which a second engine ends is sent to no other one, and its client is
+// told not to send it again; also where it went over kept connections, which are tried once more at ports that refuse
+// by then.
 func TestRequestThatEndsEngines(t *testing.T) {
 	transport := transportOf(t)
 	var got atomic.Int32
@@ -111,8 +112,34 @@ func TestRequestThatEndsEngines(t *testing.T) {
 	r := newFleet(t, proxy.Config{Retries: 2}, transport, declared)
 	r.listen(t)
 	res, body := r.post("/v1/chat/completions", chatBody)
-	if res.StatusCode != 502 || got.Load() != 3 {
-		t.Errorf("%d engines got it, and the client %d %s; want 3, and 502", got.Load(), res.StatusCode, body)
+	if res.StatusCode != 502 || got.Load() != 2 || !strings.Contains(body, "engines end under this request") ||
+		res.Header.Get("X-Should-Retry") != "false" {
+		t.Errorf("%d engines got it, and the client %d %s; want 2, and 502", got.Load(), res.StatusCode, body)
+	}
+}
+
+// TestEnginesThatSayTheyEnded: the server of a vLLM whose process that computes has ended says so, plainly or within a
+// stream, while its port is open. One that only breaks off may be behind a proxy that is reloaded: such a request goes
+// on as limits.retries allows.
+func TestEnginesThatSayTheyEnded(t *testing.T) {
+	const dead = `{"error":{"message":"The server had an error while processing your request.",` +
+		`"type":"InternalServerError","param":null,"code":500}}`
+	for name, in := range map[string]struct {
+		fails    http.HandlerFunc
+		body     string
+		attempts int
+		last     bool // the client is told not to send it again
+	}{
+		"plain":  {answers(500, dead), chatBody, 2, true},
+		"stream": {answersAs("text/event-stream", "data: "+dead+"\n\n"), plainStream, 2, true},
+		"broke":  {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, chatBody, 3, false},
+		"other":  {answers(500, `{"error":{"message":"CUDA error","code":500}}`), chatBody, 3, false},
+	} {
+		r := newRig(t, proxy.Config{Retries: 2}, in.fails, in.fails, in.fails, in.fails)
+		res, body := r.post("/v1/chat/completions", in.body)
+		if got := r.last(1).Attempts; got != in.attempts || (res.Header.Get("X-Should-Retry") == "false") != in.last {
+			t.Errorf("%s: %d attempts, want %d; %d %v %s", name, got, in.attempts, res.StatusCode, res.Header, body)
+		}
 	}
 }
 

@@ -56,6 +56,7 @@ type call struct {
 	root        bool             // the router answers what is at its root; no key is asked for
 	reached     bool             // it was sent to an engine
 	closedPorts int              // attempts at ports that refused the connection
+	broke       broke            // engines that broke off under it
 	away        bool             // an endpoint that has answered under the path lacks it now
 	spent       atomic.Bool      // an engine has computed for it, and did not fail
 	passed      int64            // estimated tokens of the answer passed on

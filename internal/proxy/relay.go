@@ -211,6 +211,9 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 			}
 		}
 		switch {
+		case r.c.broke.lethal:
+			r.c.refuse(fault.At(fault.ErrLethal, r.d.Endpoint.Name))
+			return nil, false
 		case blamed != nil:
 			r.c.refuse(blamed)
 			return nil, false
@@ -424,6 +427,9 @@ func (a *attempt) fail(code int, said string) {
 		"request", a.c.served.ID, "endpoint", a.d.Endpoint.Name, "sent", a.c.sent.Load())
 	a.fin.Outcome, a.fin.Limited = fault.OutcomeOfError(code), code == http.StatusTooManyRequests
 	a.fin.Overfull = a.fin.Outcome == fleet.EngineError && answer.Overfull(said)
+	if answer.Ended(said) {
+		a.breaks(true)
+	}
 }
 
 func (r *relay) look(piece []byte) {

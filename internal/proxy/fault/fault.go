@@ -28,8 +28,10 @@ var (
 	ErrUnreachable = errors.New("could not connect to the endpoint")
 	ErrShortage    = errors.New("the router had no file descriptor left to connect to the endpoint")
 	ErrBroken      = errors.New("the endpoint broke off before it answered")
-	ErrCut         = errors.New("the endpoint broke off within its answer")
-	ErrNotHTTP     = errors.New("the endpoint's answer is not valid HTTP/1.1; the router's log says what is wrong")
+	ErrLethal      = errors.New("engines end under this request: a second one broke off before it answered, and the " +
+		"first one is gone since; the request is not sent to further ones")
+	ErrCut     = errors.New("the endpoint broke off within its answer")
+	ErrNotHTTP = errors.New("the endpoint's answer is not valid HTTP/1.1; the router's log says what is wrong")
 	// it has the path; where each engine left to ask answers so, the client may ask again
 	ErrElsewhere = errors.New(
 		"the endpoint has no such path now, and has answered under it: perhaps a proxy there has lost its engine")
@@ -274,6 +276,7 @@ var faults = []struct {
 	{ErrShortage, Fault{503, "service_unavailable", "overloaded", time.Second}},
 	{ErrLoop, Fault{508, "api_error", "loop_detected", 0}},
 	{ErrBroken, Fault{502, "api_error", "endpoint_failed", 0}},
+	{ErrLethal, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrCut, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrNotHTTP, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrMoved, Fault{502, "api_error", "endpoint_failed", 0}},

@@ -1,0 +1,53 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+)
+
+// broke is what is known of engines that broke off under a request before they answered. A request may end each engine
+// that gets it, and engines take minutes to start: after the second it is sent to no other one. A connection can break
+// without that, and several engines can end at once, but not one after another just as they get the same request.
+type broke struct {
+	first  string // address of the first one; "" for none
+	ended  bool   // that one has said that it ended
+	lethal bool
+}
+
+// lookAgain bounds the wait for the port of an engine that broke off.
+const lookAgain = 300 * time.Millisecond
+
+// breaks notes that the engine broke off under the request, or says itself that it has ended, and reports whether
+// engines end under the request.
+func (a *attempt) breaks(says bool) (lethal bool) {
+	c := a.c
+	b := &c.broke
+	switch {
+	case a.d.Leg != fleet.LegUnsplit, c.sent.Load():
+	case b.first == "":
+		b.first, b.ended = a.d.Endpoint.URL, says
+	default:
+		b.lethal = b.ended || c.p.refuses(c.ctx, b.first)
+	}
+	return b.lethal
+}
+
+// refuses reports whether the port of an engine refuses connections now.
+func (p *Proxy) refuses(ctx context.Context, url string) bool {
+	ctx, stop := context.WithTimeout(ctx, lookAgain)
+	defer stop()
+	r, err := http.NewRequestWithContext(ctx, http.MethodHead, url, http.NoBody)
+	if err != nil {
+		return false
+	}
+	res, err := p.transport.RoundTrip(r)
+	if err == nil {
+		_ = res.Body.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}
