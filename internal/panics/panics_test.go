@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,9 +13,16 @@ import (
 	"github.com/warmpath/warmpath/internal/panics"
 )
 
+var begun atomic.Int64
+
+// begin lets each test begin later than those before it ended: the process remembers when a panic was last logged, and
+// each bubble's clock begins anew.
+func begin() { time.Sleep(time.Duration(begun.Add(1)) * time.Hour) }
+
 // TestCatch: a panic is counted each time and logged now and then, and what returns is neither.
 func TestCatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		begin()
 		var said bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&said, nil))
 		before := panics.Counts()[panics.Probe]
@@ -41,6 +49,7 @@ func TestCatch(t *testing.T) {
 // TestKeep: a loop that panics goes on after the pause, until it returns or its context ends.
 func TestKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		begin()
 		log := slog.New(slog.DiscardHandler)
 		began, n := time.Now(), 0
 		panics.Keep(t.Context(), log, panics.Probe, time.Second, func() {
