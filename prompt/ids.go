@@ -171,6 +171,7 @@ func DefaultSources() []Source {
 		{Header: "x-aibrix-session-key"},
 		{Header: "X-OpenWebUI-Chat-Id"},
 		{Header: "X-Conversation-Id"},
+		{Header: "x-opencode-session"},
 		{Field: "prompt_cache_key"},
 		{Field: "session_id"},
 		{Field: "conversation"},

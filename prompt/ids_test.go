@@ -57,6 +57,7 @@ func TestUsersAndParents(t *testing.T) {
 			http.Header{"X-Session-Affinity": {"ses_2"}, "X-Session-Id": {"ses_2"}, "X-Parent-Session-Id": {"ses_1"}},
 			"ses_2", "", "ses_1",
 		},
+		{"an agent made for OpenCode's relay", `{}`, http.Header{"X-Opencode-Session": {"s"}}, "s", "", ""},
 		{
 			"Codex: the thread, not the run", `{"prompt_cache_key":"t"}`,
 			http.Header{"Session-Id": {"run"}, "Thread-Id": {"t"}, "X-Codex-Parent-Thread-Id": {"p"}},
