@@ -96,7 +96,7 @@ func TestFullQueueAndMemory(t *testing.T) {
 	for i, d := range []route.Decision{place(10_000, "a"), place(10_000, "a")} {
 		r.Observe(now, route.Finished{Lease: d.Lease, Outcome: fleet.EngineError, Overfull: i == 0})
 	}
-	place(10_000, "a")
+	place(4_000, "a") // there is room for half of what did not fit
 	if _, err := ask(40_000, "b"); err != nil {
 		t.Fatal(err)
 	}
@@ -104,8 +104,8 @@ func TestFullQueueAndMemory(t *testing.T) {
 		t.Fatalf("queued %v, %v; want that it waits for the prompt before it", d.Queued, err)
 	}
 	var full *route.QueueFullError
-	if d, err := ask(10_050, "a"); !errors.As(err, &full) {
+	if d, err := ask(6_050, "a"); !errors.As(err, &full) {
 		t.Errorf("queued %v, %v; want that the queue is full", d.Queued, err)
 	}
-	place(9_900, "a")
+	place(5_900, "a")
 }

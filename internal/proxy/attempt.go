@@ -325,8 +325,11 @@ func (a *attempt) conclude(err error) error {
 // another reserves a further attempt if one is allowed and another endpoint can take the request.
 func (a *attempt) another() *route.Plan {
 	c := a.c
-	if a.fin.Refused {
-		c.closedPorts++
+	if a.fin.Overfull {
+		c.overfull++
+	}
+	if a.fin.Refused || a.fin.Overfull && c.overfull <= mostOverfull {
+		c.uncounted++
 	}
 	if !a.mayRetry() {
 		return nil
@@ -353,11 +356,15 @@ func (a *attempt) another() *route.Plan {
 	return c.pending
 }
 
+// mostOverfull is how many attempts at overfull engines do not count as retries. Each of these engines is sent half as
+// much afterwards, so that it is soon one request.
+const mostOverfull = 4
+
 // retriesLeft reports whether another attempt may follow. Those at ports that refused the connection do not count: no
 // engine is there, and it took no time to see that.
 func (c *call) retriesLeft() bool {
 	most := c.bounds.Load().Retries
-	return most > 0 && c.served.Attempts-c.closedPorts <= most
+	return most > 0 && c.served.Attempts-c.uncounted <= most
 }
 
 // refusedAt notes that an endpoint has refused the request, if that is how an attempt ended.

@@ -50,19 +50,20 @@ type call struct {
 	failures uint16      // one bit for each outcome of attempts that failed by their engine's fault
 	sent     atomic.Bool // the client has seen a byte or the header: no retry is allowed
 
-	bounds      atomic.Pointer[Bounds]
-	allowed     identity.Allowed // models that the caller may use
-	ticket      quota.Ticket     // accounts charged for the request
-	root        bool             // the router answers what is at its root; no key is asked for
-	reached     bool             // it was sent to an engine
-	closedPorts int              // attempts at ports that refused the connection
-	broke       broke            // engines that broke off under it
-	away        bool             // an endpoint that has answered under the path lacks it now
-	spent       atomic.Bool      // an engine has computed for it, and did not fail
-	passed      int64            // estimated tokens of the answer passed on
-	asked       time.Time        // when an engine was asked for the whole answer; zero for never
-	final       bool             // its client says that its session ends with it
-	cut         bool             // its body came in part: its client has left
+	bounds    atomic.Pointer[Bounds]
+	allowed   identity.Allowed // models that the caller may use
+	ticket    quota.Ticket     // accounts charged for the request
+	root      bool             // the router answers what is at its root; no key is asked for
+	reached   bool             // it was sent to an engine
+	overfull  int              // attempts at engines that failed all that they had for want of memory
+	uncounted int              // attempts that do not count as retries
+	broke     broke            // engines that broke off under it
+	away      bool             // an endpoint that has answered under the path lacks it now
+	spent     atomic.Bool      // an engine has computed for it, and did not fail
+	passed    int64            // estimated tokens of the answer passed on
+	asked     time.Time        // when an engine was asked for the whole answer; zero for never
+	final     bool             // its client says that its session ends with it
+	cut       bool             // its body came in part: its client has left
 	// it is a response that goes on in the background: its client asks for it by the id that the announcement has, and
 	// may cancel it, before the engine has computed anything
 	detached  bool

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,5 +114,25 @@ func TestOverfullEngines(t *testing.T) {
 			}
 			r.booksBalance()
 		}))
+	}
+}
+
+// TestOverfullCountsFewTimes: what did not fit beside others was not the request's fault, and is tried again beyond
+// limits.retries, until what its engine is sent is halved to one request; no more often where that does not help.
+func TestOverfullCountsFewTimes(t *testing.T) {
+	for _, tt := range []struct{ fails, attempts, status int }{{0, 1, 200}, {5, 6, 200}, {6, 6, 500}, {100, 6, 500}} {
+		var asked atomic.Int32
+		r := newRig(t, proxy.Config{Retries: 1}, func(w http.ResponseWriter, r *http.Request) {
+			if int(asked.Add(1)) <= tt.fails {
+				answers(500, contextExceeded, "Content-Type", "application/json")(w, r)
+				return
+			}
+			answers(200, chatAnswer)(w, r)
+		})
+		res, body := r.post("/v1/chat/completions", chatBody)
+		if got := r.last(1).Attempts; got != tt.attempts || res.StatusCode != tt.status {
+			t.Errorf("%d failures: %d attempts, %d %s; want %d and %d",
+				tt.fails, got, res.StatusCode, body, tt.attempts, tt.status)
+		}
 	}
 }

@@ -111,17 +111,18 @@ func (t *Table) fits(e *endpoint, j *Job) bool {
 func (e *endpoint) held() int64 { return e.load.ContextTokens - e.queue.context }
 
 // Overfilled records that an endpoint failed a job since the jobs that it had did not fit in its memory together. From
-// then on it is sent less than those were believed to take: their tokens are estimates, which may be too low. Of jobs
-// that failed together the first counts.
+// then on it is sent what fits. If those were believed to fit, texts have more tokens than is believed, perhaps several
+// times as many, and it is sent half as much: each job is tried a few times only. Of jobs that failed together the
+// first counts.
 func (t *Table) Overfilled(now time.Time, n uint32) {
 	j := t.jobs.Get(int(n))
 	e := t.endpoints.Get(j.Slot)
 	if !j.Sent.After(e.overfilled) {
 		return
 	}
-	e.overfilled, e.room = now, max(1, e.held()-1)
-	if e.memory > 0 {
-		e.room = min(e.room, e.memory)
+	e.overfilled, e.room = now, e.memory
+	if held := e.held(); e.memory <= 0 || held <= e.memory {
+		e.room = max(1, held/2)
 	}
 }
 
