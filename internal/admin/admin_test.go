@@ -222,6 +222,7 @@ func TestAnswers(t *testing.T) {
 		},
 		{"POST", "/admin/endpoints", `{"url":"http://n:1","name":"n","ranks":2}`, 201, `"name": "n/rank1"`},
 		{"POST", "/admin/endpoints", `{"url":"http://n:1","name":"a"}`, 409, "duplicate_endpoint"},
+		{"POST", "/admin/endpoints", `{"url":"http://h:1","name":"again"}`, 409, "is declared already"},
 		{"POST", "/admin/endpoints", `{"url":"n:1","weight":-1}`, 400, "weight: is negative"},
 		{"POST", "/admin/endpoints", `{"ulr":"http://n:1","ranks":"x"}`, 400, `ranks: want a whole number`},
 		{"POST", "/admin/endpoints", ``, 400, "bad_endpoint"},
@@ -405,7 +406,8 @@ func TestRanksTogether(t *testing.T) {
 	f := newFleet()
 	h := handler(f, func(c *Config) { c.Source = "admin" })
 	for _, name := range []string{"n", "n2"} {
-		if w := call(h, "POST", "/admin/endpoints", `{"url":"http://n:1","ranks":2,"name":"`+name+`"}`); w.Code != 201 {
+		body := `{"url":"http://` + name + `:1","ranks":2,"name":"` + name + `"}`
+		if w := call(h, "POST", "/admin/endpoints", body); w.Code != 201 {
 			t.Fatal(w.Body)
 		}
 	}

@@ -76,14 +76,15 @@ func (a *Admin) add(w http.ResponseWriter, r *http.Request) {
 		faulty(err).write(w)
 		return
 	}
-	names := map[string]bool{}
+	names, urls := map[string]bool{}, map[string]bool{}
 	for i := range endpoints {
-		names[endpoints[i].Name] = true
+		names[endpoints[i].Name], urls[endpoints[i].URL] = true, true
 	}
 	for _, s := range a.c.Fleet.Status() {
-		if names[s.Endpoint.Name] && !s.Gone {
-			fail(http.StatusConflict, "duplicate_endpoint", "endpoint %q is declared already, by %s", s.Endpoint.Name,
-				orWord(s.Source, "another source")).write(w)
+		// an engine under two names would get twice its share
+		if e := &s.Endpoint; (names[e.Name] || urls[e.URL]) && !s.Gone {
+			fail(http.StatusConflict, "duplicate_endpoint", "endpoint %q (%s) is declared already, by %s", e.Name,
+				redactURL(e.URL), orWord(s.Source, "another source")).write(w)
 			return
 		}
 	}
