@@ -42,5 +42,10 @@ func Meant(asked string) string {
 			return `; did you mean "` + c + `"?`
 		}
 	}
-	return nearest.Hint(clean, common[:misspelt])
+	var tails []string // what most paths begin with makes none of them near
+	for _, c := range common[:misspelt] {
+		tails = append(tails, strings.TrimPrefix(c, "/v1/"))
+	}
+	tail := strings.TrimPrefix(strings.TrimPrefix(clean, "/v1"), "/")
+	return strings.ReplaceAll(nearest.Hint(tail, tails), ` "`, ` "/v1/`)
 }

@@ -36,6 +36,10 @@ func TestMeant(t *testing.T) {
 		{"/api/copy", ""},
 		{"/favicon.ico", ""},
 		{"/v1/files", ""},
+		{"/v1/videos", ""},
+		{"/v1/modles", "/v1/models"},
+		{"/chatcompletions", "/v1/chat/completions"},
+		{"/v1/embed", "/v1/embeddings"},
 		{"/v1/batches", ""},
 		{strings.Repeat("/v1/chat/completions", 1_000), ""},
 	} {
