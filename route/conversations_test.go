@@ -169,42 +169,44 @@ func TestSharersOfFirstTurns(t *testing.T) {
 	for name, row := range map[string]struct {
 		session string
 		beside  bool // the other endpoint has as long a queue
+		heard   bool // another router has placed the others
 		want    int
 	}{
-		"a first turn":                  {"new", false, 2},
-		"a later turn":                  {"old", false, 0},
-		"where none has a shorter wait": {"new", true, 0},
+		"a first turn":                  {"new", false, false, 2},
+		"others of another router":      {"new", false, true, 2},
+		"a later turn":                  {"old", false, false, 0},
+		"where none has a shorter wait": {"new", true, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen, now := 0, time.Unix(1_000_000, 0)
-			r := route.New(route.Config{Policy: func() pick.Policy { return sharersSeen{&seen} }})
-			r.Observe(now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{
-				{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1},
-			}})
-			for _, e := range []string{"a", "b"} {
-				r.Observe(now, route.Probed{Endpoint: e, Report: fleet.Report{
-					Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}},
-				}})
+			seen := 0
+			s := newReplicas(t, 2, route.Config{Policy: func() pick.Policy { return sharersSeen{&seen} }})
+			for i := range s.all {
+				s.observe(i, route.Drain{Endpoint: "c"})
 			}
-			ask := func(session, pin string, first uint64) {
+			ask := func(i int, session, pin string, first uint64) {
 				c := &fleet.Content{Bytes: 100 * fleet.BlockBytes}
 				for i := range uint64(100) {
 					c.Blocks = append(c.Blocks, first+i)
 				}
-				if _, err := r.Decide(now, &fleet.Request{
+				s.decide(i, &fleet.Request{
 					Model: "m", Session: session, Pin: pin, PromptBytes: c.Bytes, Content: c, Seed: 1,
-				}); err != nil {
-					t.Fatal(err)
+				})
+				for len(s.mail) > 0 {
+					s.deliver(0)
 				}
 			}
-			ask("old", "a", 1)
-			ask("another", "a", 1)
+			at := 0
+			if row.heard {
+				at = 1
+			}
+			ask(at, "old", "a", 1)
+			ask(at, "another", "a", 1)
 			if row.beside {
 				for _, other := range []string{"x", "y", "z"} {
-					ask(other, "b", 1000)
+					ask(at, other, "b", 1000)
 				}
 			}
-			ask(row.session, "", 1)
+			ask(0, row.session, "", 1)
 			if seen != row.want {
 				t.Errorf("%d share it, want %d", seen, row.want)
 			}

@@ -294,9 +294,9 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	entry, known := r.conversations.Reader().Recall(now, c)
 	r.cache.AddPeerRequest(i, &cache.PeerRequest{
 		Slot: ep.Slot(), Name: ep.Name(), Model: res.decision.Model, Leg: placed.Leg, Turn: turn,
-		PromptTokens: placed.PromptTokens, CachedTokens: placed.CachedTokens, Bytes: placed.TextBytes,
-		Chain: placed.Chain, TokensPerByte: p.TokensPerByte(), Context: context, Known: known, Entry: entry,
-		Repeats: placed.Repeats,
+		First: placed.FirstTurn, Placed: at, PromptTokens: placed.PromptTokens, CachedTokens: placed.CachedTokens,
+		Bytes: placed.TextBytes, Chain: placed.Chain, TokensPerByte: p.TokensPerByte(), Context: context,
+		Known: known, Entry: entry, Repeats: placed.Repeats,
 	})
 	if turn {
 		r.peerTurn(now, res, placed, &entry)

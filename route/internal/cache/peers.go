@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"time"
+
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/session"
 )
@@ -10,7 +12,9 @@ type PeerRequest struct {
 	Slot                       int
 	Name, Model                string // of the endpoint, and what it serves there
 	Leg                        fleet.Leg
-	Turn                       bool     // it has an answer
+	Turn                       bool // it has an answer
+	First                      bool // it begins a conversation
+	Placed                     time.Time
 	PromptTokens, CachedTokens int      // as the other router estimates and predicts
 	Bytes                      int      // canonical bytes of its prompt
 	Chain                      []uint64 // the kept blocks of its prompt; empty when they are not known
@@ -29,6 +33,7 @@ func (t *Table) AddPeerRequest(n uint32, h *PeerRequest) {
 	e := t.endpoints.Get(h.Slot)
 	l.begin()
 	l.slot, l.epoch, l.turn, l.leg = h.Slot, e.epoch, h.Turn, h.Leg
+	l.first, l.placed = h.First, h.Placed
 	l.promptTokens, l.cachedTokens = h.PromptTokens, h.CachedTokens
 	t.reported.Open(n, h.Slot, "", "")
 	if h.Turn && len(h.Chain) > 0 {
