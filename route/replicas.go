@@ -138,7 +138,8 @@ func (r *Router) Open(now time.Time, tell func(news []News)) {
 		}
 		var p Placed
 		r.describePlaced(&p, res)
-		p.Again, p.Conversation = true, res.conversation.Announce()
+		// whether it began its conversation, or its policy placed it, is no longer known
+		p.Again, p.Uncounted, p.Conversation = true, true, res.conversation.Announce()
 		news := append(make([]News, 0, 2), News{Kind: NewsPlaced, Lease: res.decision.Lease, Placed: &p})
 		if res.prefilled {
 			news = append(news, News{Kind: NewsFirstByte, Lease: res.decision.Lease})

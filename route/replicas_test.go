@@ -92,6 +92,35 @@ func TestMixesAgree(t *testing.T) {
 	}
 }
 
+// TestJoinsWork: what runs when a router joins says nothing to it of what turns are like: which of them began a
+// conversation is no longer known.
+func TestJoinsWork(t *testing.T) {
+	m := &mixes{}
+	config := route.Config{Policy: func() pick.Policy { return m }}
+	s := newReplicas(t, 1, config)
+	look := func(s *replicas) pick.View {
+		s.decide(0, &fleet.Request{ID: "look", Class: fleet.Auxiliary, Model: "m"})
+		return m.last
+	}
+	first := look(s)
+	for i := range 100 {
+		s.decide(0, &fleet.Request{ID: fmt.Sprint(i), Model: "m", Session: fmt.Sprint(i), PromptTokens: 300})
+	}
+	joins := newReplicas(t, 1, config)
+	s.all[0].Open(s.now, func(news []route.News) {
+		for i := range news {
+			joins.observe(0, route.PeerNews{Peer: 7, At: s.now, News: &news[i]})
+		}
+	})
+	if v := look(joins); v.LaterTurns != first.LaterTurns || v.TurnTokens != first.TurnTokens {
+		t.Errorf("%v later turns of %v tokens, want %v of %v as at first",
+			v.LaterTurns, v.TurnTokens, first.LaterTurns, first.TurnTokens)
+	}
+	if requests := joins.all[0].Status(s.now)[0].Load.Requests; requests < 30 {
+		t.Errorf("%d requests are heard of at the first endpoint", requests)
+	}
+}
+
 // TestClosedEverywhere: a conversation that is closed at one router is forgotten at the others, and at one that has
 // heard of it only.
 func TestClosedEverywhere(t *testing.T) {
