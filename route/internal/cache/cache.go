@@ -5,6 +5,13 @@
 // cache events. A second tier, in host memory, counts as capacity (capacity.go). A Reader fills its columns of a
 // pick.View and changes nothing; Note and Open store a decision's findings in its last step. The package counts tokens
 // and blocks, of time only how long a request is under way, and chooses no endpoint.
+//
+// The way of a request: text.go names the blocks of its prompt, predict.go says who holds how many of them, place.go
+// (peers.go for another router's) enters them where it goes, close.go settles what its engine counted. From that it
+// learns capacity (capacity.go), in which unit a cache finds prompts again (grain.go), and how much of answers
+// (answers.go) and of what was predicted (overprediction.go) it finds. Meanwhile the request is among those that are
+// to add to the cache (coming.go) and those that occupy it (resident.go), in an order by which others that begin alike
+// are found (ranking.go).
 package cache
 
 import (

@@ -1,10 +1,11 @@
 // Package health decides which endpoints are fit for traffic, from probes, from how requests end, and from silence.
 //
 // It owns one row per endpoint: the latest probe, ejection (outlier detection) and half-open trials, back-pressure for
-// all callers or for one, and the ramp. An endpoint that is down because of its probes is so until a good one: how
-// often it is probed is the business of internal/probe. In come those, as events with a time; out come a Rank (which
-// health class an endpoint is in, reader.go), its fleet.State and the changes of that, in words. Who is to blame for
-// an outcome is in Conclude. It never counts load and never chooses an endpoint.
+// all callers or for one (refusals.go), silence of the whole (silence.go) or for one model or path (services.go), and
+// the ramp. An endpoint that is down because of its probes is so until a good one: how often it is probed is the
+// business of internal/probe. In come those, as events with a time; out come a Rank (which health class an endpoint is
+// in, reader.go), its fleet.State and the changes of that, in words. Who is to blame for an outcome is in Conclude. It
+// never counts load and never chooses an endpoint.
 package health
 
 import (
