@@ -221,8 +221,11 @@ func TestSameFaultIsSaidOnce(t *testing.T) {
 func TestTwoRoutersWithOneFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state")
 	var log bytes.Buffer
+	now := noon
 	begin := func(said io.Writer) (k *Keeper, end func()) {
-		k = New(Config{File: file, Every: time.Hour, Most: 1e9}, some(), time.Now,
+		now = now.Add(time.Hour)
+		at := now // each saves something else than the one before
+		k = New(Config{File: file, Every: time.Hour, Most: 1e9}, some(), func() time.Time { return at },
 			slog.New(slog.NewTextHandler(said, nil)))
 		_ = k.claim() // or it would do so in Run, some time later
 		ctx, cancel := context.WithCancel(t.Context())
