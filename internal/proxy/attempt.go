@@ -384,7 +384,7 @@ func (a *attempt) mayRetry() bool {
 	if c.reached && c.Transport != nil {
 		return false // it has been handed over, and its endpoint has been told
 	}
-	if c.sent.Load() || c.broke.lethal || !c.retriesLeft() || c.ctx.Err() != nil || c.shutdown.Load() ||
+	if c.sent.Load() || c.broke.most() || !c.retriesLeft() || c.ctx.Err() != nil || c.shutdown.Load() ||
 		c.streams() {
 		return false
 	}

@@ -79,42 +79,51 @@ func TestPoisonEjectsAtMostHalf(t *testing.T) {
 	}
 }
 
-// TestRequestThatEndsEngines: a request under which a second engine ends is sent to no other one, and its client is
-// told not to send it again; also where it went over kept connections, which are tried once more at ports that refuse
-// by then.
+// TestRequestThatEndsEngines: a request under which a third engine ends is sent to no other one, and its client is told
+// not to send it again; also where it went over kept connections, which are tried once more at ports that refuse by
+// then. A third engine may answer it.
 func TestRequestThatEndsEngines(t *testing.T) {
-	transport := transportOf(t)
-	var got atomic.Int32
-	var declared []fleet.Endpoint
-	for i := range 6 {
-		var s *httptest.Server
-		s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet {
-				return // leaves a kept connection
+	for ends, status := range map[int32]int{2: 200, 100: 502} {
+		transport := transportOf(t)
+		var got atomic.Int32
+		var declared []fleet.Endpoint
+		for i := range 6 {
+			var s *httptest.Server
+			s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					return // leaves a kept connection
+				}
+				if got.Add(1) > ends {
+					answers(200, chatAnswer)(w, r)
+					return
+				}
+				s.Listener.Close()
+				panic(http.ErrAbortHandler)
+			}))
+			t.Cleanup(s.Close)
+			declared = append(declared, fleet.Endpoint{Name: fmt.Sprintf("e%d", i), URL: s.URL, Weight: 1})
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
+			if err != nil {
+				t.Fatal(err)
 			}
-			got.Add(1)
-			s.Listener.Close()
-			panic(http.ErrAbortHandler)
-		}))
-		t.Cleanup(s.Close)
-		declared = append(declared, fleet.Endpoint{Name: fmt.Sprintf("e%d", i), URL: s.URL, Weight: 1})
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
-		if err != nil {
-			t.Fatal(err)
+			res, err := transport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.Copy(io.Discard, res.Body)
+			res.Body.Close()
 		}
-		res, err := transport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
+		r := newFleet(t, proxy.Config{Retries: 5}, transport, declared)
+		r.listen(t)
+		res, body := r.post("/v1/chat/completions", chatBody)
+		if res.StatusCode != status || got.Load() != 3 {
+			t.Errorf("%d end: %d engines got it, and the client %d %s; want 3, and %d",
+				ends, got.Load(), res.StatusCode, body, status)
 		}
-		io.Copy(io.Discard, res.Body)
-		res.Body.Close()
-	}
-	r := newFleet(t, proxy.Config{Retries: 2}, transport, declared)
-	r.listen(t)
-	res, body := r.post("/v1/chat/completions", chatBody)
-	if res.StatusCode != 502 || got.Load() != 2 || !strings.Contains(body, "engines end under this request") ||
-		res.Header.Get("X-Should-Retry") != "false" {
-		t.Errorf("%d engines got it, and the client %d %s; want 2, and 502", got.Load(), res.StatusCode, body)
+		told := strings.Contains(body, "engines end under this request") && res.Header.Get("X-Should-Retry") == "false"
+		if told != (status == 502) {
+			t.Errorf("%d end: the client got %v %s", ends, res.Header, body)
+		}
 	}
 }
 
@@ -130,12 +139,12 @@ func TestEnginesThatSayTheyEnded(t *testing.T) {
 		attempts int
 		last     bool // the client is told not to send it again
 	}{
-		"plain":  {answers(500, dead), chatBody, 2, true},
-		"stream": {answersAs("text/event-stream", "data: "+dead+"\n\n"), plainStream, 2, true},
-		"broke":  {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, chatBody, 3, false},
-		"other":  {answers(500, `{"error":{"message":"CUDA error","code":500}}`), chatBody, 3, false},
+		"plain":  {answers(500, dead), chatBody, 3, true},
+		"stream": {answersAs("text/event-stream", "data: "+dead+"\n\n"), plainStream, 3, true},
+		"broke":  {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, chatBody, 4, false},
+		"other":  {answers(500, `{"error":{"message":"CUDA error","code":500}}`), chatBody, 4, false},
 	} {
-		r := newRig(t, proxy.Config{Retries: 2}, in.fails, in.fails, in.fails, in.fails)
+		r := newRig(t, proxy.Config{Retries: 3}, in.fails, in.fails, in.fails, in.fails)
 		res, body := r.post("/v1/chat/completions", in.body)
 		if got := r.last(1).Attempts; got != in.attempts || (res.Header.Get("X-Should-Retry") == "false") != in.last {
 			t.Errorf("%s: %d attempts, want %d; %d %v %s", name, got, in.attempts, res.StatusCode, res.Header, body)

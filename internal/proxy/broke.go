@@ -11,13 +11,18 @@ import (
 )
 
 // broke is what is known of engines that broke off under a request before they answered. A request may end each engine
-// that gets it, and engines take minutes to start: after the second it is sent to no other one. A connection can break
-// without that, and several engines can end at once, but not one after another just as they get the same request.
+// that gets it, and engines take minutes to start. After the second one that is probable, and the request's client is
+// told so; after mostBroken it is sent to no other one. Not sooner: where engines are killed one after another, a
+// request may have been at two of them.
 type broke struct {
 	first  string // address of the first one; "" for none
 	ended  bool   // that one has said that it ended
-	lethal bool
+	n      int
+	lethal bool // engines end under the request
 }
+
+// mostBroken is how many engines may end under a request.
+const mostBroken = 3
 
 // lookAgain bounds the wait for the port of an engine that broke off.
 const lookAgain = 300 * time.Millisecond
@@ -27,15 +32,19 @@ const lookAgain = 300 * time.Millisecond
 func (a *attempt) breaks(says bool) (lethal bool) {
 	c := a.c
 	b := &c.broke
-	switch {
-	case a.d.Leg != fleet.LegUnsplit, c.sent.Load():
-	case b.first == "":
-		b.first, b.ended = a.d.Endpoint.URL, says
-	default:
-		b.lethal = b.ended || c.p.refuses(c.ctx, b.first)
+	if a.d.Leg != fleet.LegUnsplit || c.sent.Load() {
+		return false
 	}
+	if b.n++; b.n == 1 {
+		b.first, b.ended = a.d.Endpoint.URL, says
+		return false
+	}
+	b.lethal = b.ended || c.p.refuses(c.ctx, b.first)
 	return b.lethal
 }
+
+// most reports whether the request has ended as many engines as it may.
+func (b *broke) most() bool { return b.lethal && b.n >= mostBroken }
 
 // refuses reports whether the port of an engine refuses connections now.
 func (p *Proxy) refuses(ctx context.Context, url string) bool {

@@ -49,7 +49,7 @@ func (c *call) refuse(err error) {
 	if f.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
 	}
-	if c.broke.lethal { // OpenAI's and Anthropic's libraries would send it to three times as many engines
+	if errors.Is(err, fault.ErrLethal) { // OpenAI's and Anthropic's libraries would send it again, twice
 		h.Set("X-Should-Retry", "false")
 	}
 	if f.Status == http.StatusUpgradeRequired { // RFC 9110, section 15.5.22

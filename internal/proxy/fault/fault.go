@@ -28,8 +28,8 @@ var (
 	ErrUnreachable = errors.New("could not connect to the endpoint")
 	ErrShortage    = errors.New("the router had no file descriptor left to connect to the endpoint")
 	ErrBroken      = errors.New("the endpoint broke off before it answered")
-	ErrLethal      = errors.New("engines end under this request: a second one broke off before it answered, and the " +
-		"first one is gone since; the request is not sent to further ones")
+	ErrLethal      = errors.New("engines end under this request: the last one that got it broke off before it " +
+		"answered, as one before did, which is gone since")
 	ErrCut     = errors.New("the endpoint broke off within its answer")
 	ErrNotHTTP = errors.New("the endpoint's answer is not valid HTTP/1.1; the router's log says what is wrong")
 	// it has the path; where each engine left to ask answers so, the client may ask again
