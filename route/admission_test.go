@@ -537,6 +537,21 @@ func TestAdmissionSwitched(t *testing.T) {
 	s.hold("d")
 }
 
+// TestEndsElsewhere: a conversation that is closed at one router makes room for the turns that others hold.
+func TestEndsElsewhere(t *testing.T) {
+	replica := func(c *route.Config) { c.Replicas = true }
+	one, other := newFullEngine(t, replica), newFullEngine(t, replica)
+	h := other.hold("d")
+	closed := one.Observe(one.now, route.Closed{Pools: []string{"m"}, Session: "a"})
+	if len(closed.News) != 1 {
+		t.Fatalf("%d news, want one of the end", len(closed.News))
+	}
+	called := other.Observe(other.now, route.PeerNews{Peer: 1, At: one.now, News: &closed.News[0]}).Dispatched
+	if !slices.Equal(called, []fleet.Lease{h.Lease}) {
+		t.Errorf("%v are called, want %v", called, h.Lease)
+	}
+}
+
 // TestHeldElsewhere: where two routers hold turns, the one whose bound comes first has the room, whichever holds it,
 // and so it is for a router that came later. Once the other router is gone, nothing waits for what it held.
 func TestHeldElsewhere(t *testing.T) {

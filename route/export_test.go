@@ -11,6 +11,9 @@ func (r *Router) Idle() error {
 		return fmt.Errorf("%d leases are open, %d queued, %d of %d reservations are free",
 			r.open, queued, len(r.free), len(r.reservations))
 	}
+	if n := len(r.replicas.leases); n != 0 {
+		return fmt.Errorf("%d leases of other routers are kept", n)
+	}
 	if err := r.endpoints.Audit(); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -294,7 +295,9 @@ func leastTTFT(t rapid.TB) route.Config {
 // their accounts are equal, and once all requests have ended nothing is left.
 func TestReplicas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newReplicas(t, 3, leastTTFT(t))
+		c := leastTTFT(t)
+		c.Without, c.Queue.Ahead = ablation.Order, 100*time.Millisecond // so that prompts are queued
+		s := newReplicas(t, 3, c)
 		live := func(t *rapid.T) int {
 			var all []int
 			for i, r := range s.all {
@@ -322,7 +325,7 @@ func TestReplicas(t *testing.T) {
 					Seed: uint64(n), Model: "m", Session: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "session"),
 					MintedID: fmt.Sprint("minted", n), Trail: &session.Trail{Whole: uint64(n), Strict: uint64(n)},
 					Content:      &fleet.Content{Blocks: blocks, Bytes: len(blocks) * fleet.BlockBytes},
-					PromptTokens: rapid.IntRange(1, 5000).Draw(t, "tokens"), Stream: rapid.Bool().Draw(t, "stream"),
+					PromptTokens: rapid.IntRange(1, 20_000).Draw(t, "tokens"), Stream: rapid.Bool().Draw(t, "stream"),
 					MayQueue: true,
 				})
 			},
@@ -379,6 +382,42 @@ func TestReplicas(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTransfersAreHeardOf: how fast KV cache comes to a decoder is learnt from other routers' requests too.
+func TestTransfersAreHeardOf(t *testing.T) {
+	c := leastTTFT(t)
+	c.Disaggregation.When = fleet.WhenAlways
+	s := newReplicas(t, 2, c)
+	for i := range s.all {
+		s.observe(i, route.Declared{Source: "roles", Endpoints: []fleet.Endpoint{
+			{Name: "p", URL: "http://p", Weight: 1, Models: []string{"split"}, Role: fleet.RolePrefill},
+			{Name: "d", URL: "http://d", Weight: 1, Models: []string{"split"}, Role: fleet.RoleDecode},
+		}})
+	}
+	made, err := s.all[0].Decide(s.now, &fleet.Request{
+		Model: "split", Session: "s", PromptTokens: 4000, Stream: true, Splits: true,
+	})
+	if err != nil || !made.Split() {
+		t.Fatalf("%+v, %v; want two legs", made.Plan, err)
+	}
+	s.post(0, made.News)
+	for _, ev := range []route.Event{
+		route.FirstByte{Lease: made.Prefill.Lease},
+		route.Transferring{Lease: made.Lease},
+		route.FirstByte{Lease: made.Lease},
+	} {
+		s.now = s.now.Add(100 * time.Millisecond)
+		s.observe(0, ev)
+		for len(s.mail) > 0 {
+			s.deliver(0)
+		}
+	}
+	here, there := s.all[0].Status(s.now)[4], s.all[1].Status(s.now)[4]
+	if here.TransferMs == 0 || here.TransferMs != there.TransferMs || here.TransferPerSec != there.TransferPerSec {
+		t.Errorf("%s: %v ms and %v tokens a second, at the other router %v and %v", here.Endpoint.Name,
+			here.TransferMs, here.TransferPerSec, there.TransferMs, there.TransferPerSec)
+	}
 }
 
 // snapshotOf is all that a router has learnt.
