@@ -93,6 +93,7 @@ func newRig(t *testing.T, engines int, change func(*config.Config)) *rig {
 	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Probe.Interval, cfg.Probe.LoadInterval, cfg.Health.Ramp = 50*time.Millisecond, 50*time.Millisecond,
 		100*time.Millisecond
+	cfg.Probe.Timeout = aWhile // a machine that stands still for 2 s is no engine that is down
 	for i := range engines {
 		e, url := simEngine(t, enginetest.Options{Models: []string{"m"}, Seed: uint64(i), Speed: 20})
 		r.engines = append(r.engines, e)

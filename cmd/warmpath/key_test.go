@@ -118,7 +118,7 @@ const keysInFile = `
 listen: 127.0.0.1:0
 admin: {listen: "127.0.0.1:0"}
 reload: {watch: true}
-probe: {interval: 50ms, load_interval: 50ms}
+probe: {interval: 50ms, load_interval: 50ms, timeout: 2m}
 tenants: {keys_file: '%s', required: true}
 endpoints: ['%s']
 `

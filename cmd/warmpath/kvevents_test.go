@@ -142,6 +142,7 @@ func newRigOf(
 	cfg.Listen, cfg.Admin.Listen, cfg.Log.Requests = "127.0.0.1:0", "127.0.0.1:0", true
 	cfg.Probe.Interval, cfg.Probe.LoadInterval, cfg.Health.Ramp = 50*time.Millisecond, 50*time.Millisecond,
 		100*time.Millisecond
+	cfg.Probe.Timeout = aWhile
 	for i := range engines {
 		e, err := enginetest.New(options(i, &cfg))
 		if err != nil {

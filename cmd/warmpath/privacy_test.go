@@ -46,7 +46,7 @@ func TestPromptsAreWrittenNowhere(t *testing.T) {
 	cfg, err := config.Parse("f", fmt.Appendf(nil, `
 listen: 127.0.0.1:0
 admin: {listen: "127.0.0.1:0"}
-probe: {interval: 50ms, load_interval: 50ms}
+probe: {interval: 50ms, load_interval: 50ms, timeout: 2m}
 log: {level: debug, requests: true}
 access_log: %s/access.jsonl
 explain: {headers: true, file: %[1]s/decisions.jsonl}

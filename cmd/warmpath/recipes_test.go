@@ -211,7 +211,7 @@ func newRecipeRig(t *testing.T) *recipeRig {
 	_, engine := simEngine(t, enginetest.Options{Models: []string{"llama-8b"}, Speed: 50})
 	_, other := simEngine(t, enginetest.Options{Models: []string{"llama-8b"}, Speed: 50})
 	text := strings.Replace(recipes(t)[recipeRouter], "127.0.0.1:8080", "127.0.0.1:0", 1) +
-		"admin: {listen: ''}\nprobe: {interval: 50ms}\n"
+		"admin: {listen: ''}\nprobe: {interval: 50ms, timeout: 2m}\n"
 	rig.router = newFileRig(t, text+"endpoints: ["+engine+"]\n")
 	rig.tap, rig.next = newTap(t, rig.router.url), newTap(t, other)
 	rig.idp = newIssuer(t, rig.ca)

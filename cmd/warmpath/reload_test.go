@@ -80,7 +80,7 @@ const reloadable = `
 listen: 127.0.0.1:0
 admin: {listen: "127.0.0.1:0"}
 reload: {watch: %t}
-probe: {interval: 50ms, load_interval: 50ms}
+probe: {interval: 50ms, load_interval: 50ms, timeout: 2m}
 health: {ramp: 100ms}
 policy: %s
 tenants: {api_keys: [{tenant: a, key: %s}], required: %t}

@@ -36,6 +36,7 @@ func TestStartWaitsForEngines(t *testing.T) {
 	_, quick := simEngine(t, enginetest.Options{Models: []string{"early"}, Speed: 20})
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin.Listen, cfg.Lease.Listen = "127.0.0.1:0", "", "127.0.0.1:0"
+	cfg.Probe.Timeout = aWhile // or the engine that is not there yet counts as down
 	cfg.Models.Aliases = map[string]config.AliasModels{"fast": {{Model: "late"}}}
 	cfg.Endpoints = []discovery.EndpointConfig{{URL: quick, Name: "quick"}, {URL: slow.URL, Name: "slow"}}
 	r, err := start(context.Background(), &cfg, thisBuild(), slog.New(slog.DiscardHandler))

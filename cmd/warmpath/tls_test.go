@@ -162,7 +162,7 @@ func TestTLS(t *testing.T) {
 listen: 127.0.0.1:0
 transport: %s
 reload: {watch: false}
-probe: {interval: 50ms}
+probe: {interval: 50ms, timeout: 2m}
 policy: round_robin
 tls: {cert: DIR/front.pem, key: DIR/front.key, client_ca: DIR/ca.pem}
 admin: {listen: "127.0.0.1:0", tls: {cert: DIR/front.pem, key: DIR/front.key, client_ca: DIR/ca.pem}}

@@ -77,6 +77,7 @@ func trtRouterSaying(t *testing.T, log io.Writer, yaml string, change func(*conf
 	}
 	cfg.Admin.Listen = ""
 	cfg.Probe.Interval, cfg.Probe.LoadInterval, cfg.Health.Ramp = 50*time.Millisecond, 50*time.Millisecond, 0
+	cfg.Probe.Timeout = aWhile
 	if change != nil {
 		change(&cfg)
 	}
