@@ -124,6 +124,24 @@ func TestReportOfBeforeItsEnd(t *testing.T) {
 	}
 }
 
+// TestTrialsAreCountedOff: nothing of a trial is left, whether its answer begins or not.
+func TestTrialsAreCountedOff(t *testing.T) {
+	for _, begins := range []bool{true, false} {
+		x := newTestRouter(t, nil, "a", "b")
+		for range 3 {
+			x.end(x.route(fleet.Request{Model: "m", Pin: "a"}), fleet.EngineError)
+		}
+		x.now = x.now.Add(2 * time.Second)
+		d := x.route(fleet.Request{Model: "m", Pin: "a"})
+		if begins {
+			x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
+		}
+		if x.end(d, fleet.OK); x.r.Idle() != nil {
+			t.Errorf("its answer begins: %v: %v", begins, x.r.Idle())
+		}
+	}
+}
+
 // TestTrialEndsAtTheFirstByte: a trial that streams for minutes kept the recovered endpoint without traffic until its
 // end.
 func TestTrialEndsAtTheFirstByte(t *testing.T) {
