@@ -332,7 +332,7 @@ func TestFamiliesAreWhatIsServed(t *testing.T) {
 	f.status[0].TransferMs, f.status[0].TransferPerSec = 12, 40_000
 	f.status[0].WorkingSet, f.status[0].WorkingRoom = 90, 100
 	f.models = append(f.models, fleet.ModelStatus{ID: "p", Endpoints: []string{f.status[0].Endpoint.Name, "gone"}})
-	f.stats.HeldPools = []route.HeldPool{{Pool: "p", Turns: 1, Tokens: 30}, {Pool: "q", Turns: 1, Tokens: 5}}
+	f.stats.HeldPools = []route.HeldPool{{Pool: "p", Tokens: 30}, {Pool: "q", Tokens: 5}}
 	m.entry(&route.Entry{Decision: &route.Decision{
 		Pool: "p", Policy: "session", Reason: "home", Leg: fleet.LegDecode, Why: fleet.SplitSooner,
 	}, Prefill: &route.Decision{Pool: "p", Policy: "session", Reason: "home"}})

@@ -15,18 +15,29 @@ const (
 	mostParts   = 4  // most names listed that contain the typed text
 )
 
-// Hint is "; did you mean "x"?" for a wrong name, or lists the names that contain it. It is empty when no name is
-// within a third of the typed letters. Case and the choice between - and _ are ignored.
-func Hint(typed string, names []string) string {
+// Hint is "; did you mean "x"?" for a wrong name, or lists the names that contain it. It is empty when Names has none.
+func Hint(typed string, names []string) string { return Ask(Names(typed, names)) }
+
+// Ask is "; did you mean "x" or "y"?", or empty without names.
+func Ask(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(`; did you mean "%s"?`, strings.Join(names, `" or "`))
+}
+
+// Names are the name within a third of the typed letters, or else the few names that contain what was typed. Case and
+// the choice between - and _ are ignored.
+func Names(typed string, names []string) []string {
 	typed = strings.ReplaceAll(strings.ToLower(typed), "-", "_")
 	if len(typed) > longestTypo {
-		return ""
+		return nil
 	}
 	best, fewest := "", max(1, len(typed)/3)+1
 	var parts []string
 	for _, name := range names {
 		if len(typed) >= leastPart && strings.Contains(name, typed) {
-			parts = append(parts, fmt.Sprintf("%q", name))
+			parts = append(parts, name)
 		}
 		if d := edits(typed, name); d < fewest && d < len(typed) {
 			best, fewest = name, d
@@ -34,11 +45,11 @@ func Hint(typed string, names []string) string {
 	}
 	switch {
 	case best != "":
-		return fmt.Sprintf("; did you mean %q?", best)
-	case len(parts) > 0 && len(parts) <= mostParts:
-		return "; did you mean " + strings.Join(parts, " or ") + "?"
+		return []string{best}
+	case len(parts) <= mostParts:
+		return parts
 	}
-	return ""
+	return nil
 }
 
 // OrValid is Hint with the list of valid names after it.

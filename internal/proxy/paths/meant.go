@@ -42,10 +42,14 @@ func Meant(asked string) string {
 			return `; did you mean "` + c + `"?`
 		}
 	}
-	var tails []string // what most paths begin with makes none of them near
+	const version = "/v1/" // most paths begin with it, which makes none of them near
+	var tails []string
 	for _, c := range common[:misspelt] {
-		tails = append(tails, strings.TrimPrefix(c, "/v1/"))
+		tails = append(tails, strings.TrimPrefix(c, version))
 	}
-	tail := strings.TrimPrefix(strings.TrimPrefix(clean, "/v1"), "/")
-	return strings.ReplaceAll(nearest.Hint(tail, tails), ` "`, ` "/v1/`)
+	near := nearest.Names(strings.Trim(strings.TrimPrefix(clean, "/v1"), "/"), tails)
+	for i := range near {
+		near[i] = version + near[i]
+	}
+	return nearest.Ask(near)
 }
