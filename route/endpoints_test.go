@@ -118,8 +118,8 @@ func TestAnotherAddressIsAnotherEngine(t *testing.T) {
 	}
 }
 
-// TestComesBackInTime: an endpoint that leaves and is declared again before its last request has ended is told of both
-// times.
+// TestComesBackInTime: an endpoint leaves, and is declared again while it still has a request. There is a change for
+// each of the two.
 func TestComesBackInTime(t *testing.T) {
 	x := newTestRouter(t, nil, "a")
 	x.route(fleet.Request{Model: "m", Session: "s", PromptTokens: 2000})

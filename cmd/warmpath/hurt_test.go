@@ -52,7 +52,8 @@ func TestHurt(t *testing.T) {
 
 func longHurt() bool { return os.Getenv("WARMPATH_HURT") == "long" }
 
-// hurtRig is a router with two engines, whose ports nobody else takes while an engine is gone.
+// hurtRig starts a router with two engines. Their ports are not those of outgoing connections: while an engine is gone,
+// its port stays free.
 func hurtRig(t *testing.T, bin, limit, more string) (*routerProcess, [2]*engineProcess) {
 	t.Helper()
 	e := [2]*engineProcess{runEngineAt(t, bin, freeport.Address()), runEngineAt(t, bin, freeport.Address())}

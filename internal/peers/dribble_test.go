@@ -205,7 +205,7 @@ func TestLateCutsNothingOfTheNext(t *testing.T) {
 	})
 }
 
-// ending is a context that has ended, and has told nobody of it yet.
+// ending is a context that has ended, but has not yet started the functions of context.AfterFunc.
 type ending struct{ context.Context }
 
 func (ending) Err() error                   { return context.Canceled }

@@ -212,7 +212,7 @@ func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 		c.refuse(why)
 		return nil, false
 	}
-	if c.Transport == nil && a.page(res) {
+	if a.fin.Outcome != fleet.OK && c.Transport == nil && a.page(res) {
 		why := fault.PageError{Status: res.StatusCode, RetryAfter: a.fin.RetryAfter}
 		if res.StatusCode == http.StatusServiceUnavailable {
 			why.RetryAfter = max(why.RetryAfter, time.Second)

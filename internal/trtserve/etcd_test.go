@@ -109,7 +109,7 @@ func TestEtcd(t *testing.T) {
 	}
 	put("b", 2, 1, clientv3.WithLease(lease.ID))
 	wait("10.0.0.1:1 prefill", "10.0.0.1:2 decode")
-	if _, err := client.Revoke(ctx, lease.ID); err != nil { // etcd does the same when nobody renews it
+	if _, err := client.Revoke(ctx, lease.ID); err != nil { // etcd does so itself when the time of a lease is over
 		t.Fatal(err)
 	}
 	wait("10.0.0.1:1 prefill")

@@ -154,7 +154,7 @@ func TestEtcd(t *testing.T) {
 	}
 	put("/engines/b", "10.0.0.2:8000", clientv3.WithLease(lease.ID))
 	until("a", "b")
-	if _, err := client.Revoke(ctx, lease.ID); err != nil { // etcd does the same when nobody renews it
+	if _, err := client.Revoke(ctx, lease.ID); err != nil { // etcd does so itself when the time of a lease is over
 		t.Fatal(err)
 	}
 	until("a")

@@ -42,7 +42,8 @@ func (e *endpoint) has(prompt []uint64) int64 {
 // evicts other conversations.
 func (e *endpoint) needs(turn *Turn) int64 { return max(0, turn.Tokens-e.has(turn.Names)) }
 
-// MayPlace reports whether the turn may be placed at an endpoint now, whose members have so many of its tokens.
+// MayPlace reports whether the turn may be placed at an endpoint now. The endpoint's members already have the shared
+// tokens of the turn.
 func (g *Check) MayPlace(slot int, shared int64) bool {
 	e, needs := g.t.endpoints.Get(slot), max(0, g.turn.Tokens-shared)
 	switch {
@@ -78,7 +79,7 @@ func (g *Check) OthersHeld() bool { return g.held != nil || g.t.waits(g.turn.Poo
 // waits reports whether turns of a pool are held, here or at another router.
 func (t *Table) waits(pool string) bool { return t.queues[pool] != nil || t.elsewhere[pool] != nil }
 
-// fits reports whether there is room for so many tokens; an engine without members takes whatever comes.
+// fits reports whether the endpoint has room for these tokens. One without members takes a turn of any size.
 func (e *endpoint) fits(tokens int64) bool {
 	return e.memberCount == 0 && e.reserved == 0 || tokens <= e.free()
 }

@@ -12,8 +12,8 @@ import (
 // rankOf is the place of a priority among them, from 0.
 func rankOf(p fleet.Priority) int { return max(0, min(int(p-fleet.PriorityLow), 2)) }
 
-// makesRoom reports whether so many tokens fit once the endpoint's members of lower priorities have ended. A member
-// whose turn runs ends with that turn.
+// makesRoom reports whether the tokens fit once the endpoint's members of lower priorities have ended. A member with a
+// running turn ends together with that turn.
 func (e *endpoint) makesRoom(p fleet.Priority, tokens int64) bool {
 	by := lower(&e.ranks, rankOf(p))
 	return by > 0 && tokens <= e.free()+by
