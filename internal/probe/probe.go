@@ -54,14 +54,15 @@ func New(
 
 // Set replaces the endpoints that are probed. Engines that stay are probed on without a pause; those that went are
 // asked for as long as they have requests: one may have gone because its node is lost, and what waits there for a first
-// byte is to go elsewhere. It does not wait.
+// byte is to go elsewhere. What is asked under another address, or with another key, is of the endpoint that has the
+// name now. It does not wait.
 func (p *Prober) Set(endpoints []fleet.Endpoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	groups := map[address][]fleet.Endpoint{}
+	groups, declared := map[address][]fleet.Endpoint{}, map[string]bool{}
 	for _, e := range endpoints {
 		a := address{e.URL, e.APIKey, e.Kind}
-		groups[a] = append(groups[a], e)
+		groups[a], declared[e.Name] = append(groups[a], e), true
 	}
 	for a, t := range p.targets {
 		if _, ok := groups[a]; ok {
@@ -72,6 +73,7 @@ func (p *Prober) Set(endpoints []fleet.Endpoint) {
 			continue
 		}
 		t.left.Store(true)
+		t.disown(declared)
 		select {
 		case t.wake <- struct{}{}:
 		default:
@@ -199,6 +201,13 @@ func (t *target) takeListing() chan struct{} {
 	taken := t.listing
 	t.listing = nil
 	return taken
+}
+
+// disown takes away the endpoints of these names, which another target has.
+func (t *target) disown(names map[string]bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.endpoints = slices.DeleteFunc(slices.Clone(t.endpoints), func(e fleet.Endpoint) bool { return names[e.Name] })
 }
 
 // set replaces the endpoints at the target's address. Those that are new are told all that is known.

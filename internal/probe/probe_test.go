@@ -533,6 +533,57 @@ func TestLeftEnginesAreWatched(t *testing.T) {
 	}
 }
 
+// hostsOf answers for two addresses: old, whose node is lost at some time, and any other.
+type hostsOf struct {
+	old, other http.RoundTripper
+	asked      atomic.Int32 // of old
+}
+
+func (h *hostsOf) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host != "old" {
+		return h.other.RoundTrip(r)
+	}
+	h.asked.Add(1)
+	return h.old.RoundTrip(r)
+}
+
+// TestNameMoves: an engine whose name has moved to another address, or that is asked with another key now, is let alone
+// though the endpoint of its name has requests: what it does not answer would be told of that one.
+func TestNameMoves(t *testing.T) {
+	for _, now := range []fleet.Endpoint{{URL: "http://new"}, {URL: "http://old", APIKey: "another"}} {
+		synctest.Test(t, func(t *testing.T) {
+			old, rec := newFake(vllmPages()), &record{}
+			hosts := &hostsOf{old: old, other: newFake(vllmPages())}
+			p := New(Config{}, &http.Client{Transport: hosts}, rec.observe,
+				func(string) bool { return true }, slog.New(slog.DiscardHandler))
+			p.Set([]fleet.Endpoint{{Name: "a", URL: "http://old", Kind: fleet.KindVLLM}})
+			ctx, stop := context.WithCancel(t.Context())
+			defer synctest.Wait()
+			defer stop()
+			go p.Run(ctx)
+			time.Sleep(time.Minute)
+			usual := hosts.asked.Load()
+			now.Name, now.Kind = "a", fleet.KindVLLM
+			if now.URL != "http://old" {
+				old.set(func() { old.hang = true })
+				usual = 0
+			}
+			p.Set([]fleet.Endpoint{now})
+			time.Sleep(10 * time.Second) // what was under way ends
+			told, asked := rec.len(), hosts.asked.Load()
+			time.Sleep(time.Minute)
+			for _, e := range rec.all()[told:] {
+				if !e.Report.Healthy {
+					t.Fatalf("told of it: %+v", e.Report)
+				}
+			}
+			if n := hosts.asked.Load() - asked; rec.len() == told || n > usual+usual/4 {
+				t.Errorf("%d reports, its old address was asked %d times a minute, %d before", rec.len()-told, n, usual)
+			}
+		})
+	}
+}
+
 func TestNowIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(vllmPages())
