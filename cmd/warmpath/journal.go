@@ -13,6 +13,7 @@ import (
 	"github.com/warmpath/warmpath/internal/asynclog"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/otlp"
+	"github.com/warmpath/warmpath/internal/wholelines"
 )
 
 // flushWait is how long what is left for a collector may take to be delivered, when it is told no more.
@@ -57,6 +58,7 @@ type journal struct {
 func newJournal(w io.Writer, b build, cfg *config.Config) *journal {
 	j := &journal{build: b}
 	o := &slog.HandlerOptions{Level: &j.style.level}
+	w = wholelines.To(w)
 	j.lines = asynclog.New(&styled{text: slog.NewTextHandler(w, o), json: slog.NewJSONHandler(w, o), as: &j.style})
 	j.collector = otlp.NewLogs(&j.style.level)
 	j.Logger = slog.New(slog.NewMultiHandler(j.lines, j.collector.Handler()))

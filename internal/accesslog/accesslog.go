@@ -130,7 +130,7 @@ type Log struct {
 	reopen chan struct{}
 
 	out  *bufio.Writer
-	end  *wholelines.Writer // of the file
+	end  *wholelines.Writer // of the file, or of standard error
 	held uint64             // lines in out
 	file *os.File           // nil for standard error, and while it cannot be opened
 
@@ -144,7 +144,8 @@ func New(path string, fields []string, stderr io.Writer, log *slog.Logger) (*Log
 		path: path, fields: some(fields), log: log, queue: make(chan line, mostLines), reopen: make(chan struct{}, 1),
 	}
 	if path == Stderr {
-		l.out = bufio.NewWriterSize(stderr, bufferBytes)
+		l.end = wholelines.To(stderr)
+		l.out = bufio.NewWriterSize(l.end, bufferBytes)
 		return l, nil
 	}
 	if err := l.open(); err != nil {
@@ -259,8 +260,11 @@ func (l *Log) write(x *line) {
 		l.complain(err)
 		return
 	}
+	if b = append(b, '\n'); len(b) > l.out.Available() {
+		l.flush() // whole lines: others write to standard error too
+	}
 	l.held++
-	if _, err = l.out.Write(append(b, '\n')); err != nil {
+	if _, err = l.out.Write(b); err != nil {
 		l.lost(err)
 	} else if len(l.queue) == 0 {
 		l.flush()
@@ -288,9 +292,7 @@ func (l *Log) flush() {
 func (l *Log) lost(err error) {
 	l.dropped.Add(l.held)
 	l.held = 0
-	if l.file != nil {
-		l.out.Reset(l.end)
-	}
+	l.out.Reset(l.end)
 	l.complain(err)
 }
 

@@ -3,6 +3,7 @@ package accesslog
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -85,6 +86,45 @@ func TestNobodyWaits(t *testing.T) {
 	}
 	if l.Dropped() != 7 {
 		t.Errorf("%d dropped, want 7", l.Dropped())
+	}
+}
+
+// errOut is standard error, which others write to as well: it keeps what it gets at once, and fails its first writes.
+type errOut struct {
+	fails int
+	got   []string
+}
+
+func (e *errOut) Write(b []byte) (int, error) {
+	if e.fails > 0 {
+		e.fails--
+		return 0, errors.New("no space left on device")
+	}
+	e.got = append(e.got, string(b))
+	return len(b), nil
+}
+
+// TestWholeLinesToStderr: standard error gets whole lines only, however many come at once, so that the log's own lines
+// come between them; and it is gone on with after it could not be written.
+func TestWholeLinesToStderr(t *testing.T) {
+	out := errOut{fails: 1}
+	l, err := New(Stderr, nil, &out, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const many = 1000
+	for range many {
+		l.Listener().Served(request("r"))
+	}
+	l.rest()
+	for i, piece := range out.got {
+		if !strings.HasPrefix(piece, "{") || !strings.HasSuffix(piece, "}\n") {
+			t.Errorf("piece %d begins %.20q and ends %q", i, piece, piece[max(0, len(piece)-20):])
+		}
+	}
+	lines := uint64(strings.Count(strings.Join(out.got, ""), "\n"))
+	if lines == 0 || l.Written() != lines || l.Dropped() != many-lines || l.Trouble() != nil {
+		t.Errorf("%d lines, %d written, %d dropped, %v", lines, l.Written(), l.Dropped(), l.Trouble())
 	}
 }
 

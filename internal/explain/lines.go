@@ -26,6 +26,7 @@ type Lines struct {
 	log  *slog.Logger
 
 	file    io.WriteCloser
+	end     *wholelines.Writer // of the file, or of standard output
 	buf     *bufio.Writer
 	size    int64  // of the file, what is buffered included
 	held    uint64 // decisions in buf
@@ -46,7 +47,8 @@ func NewLines(r *Ring, path string, most int64, stdout io.Writer, log *slog.Logg
 	_, _, next := r.count(0)
 	l.next.Store(next)
 	if path == Stdout {
-		l.buf = bufio.NewWriterSize(stdout, linesBuffer)
+		l.end = wholelines.To(stdout)
+		l.buf = bufio.NewWriterSize(l.end, linesBuffer)
 		return l, nil
 	}
 	l.path = path
@@ -165,7 +167,8 @@ func (l *Lines) open() error {
 		_ = f.Close()
 		return err
 	}
-	l.file, l.size, l.buf = f, info.Size(), bufio.NewWriterSize(wholelines.On(f), linesBuffer)
+	l.file, l.size, l.end = f, info.Size(), wholelines.On(f)
+	l.buf = bufio.NewWriterSize(l.end, linesBuffer)
 	return nil
 }
 
@@ -183,11 +186,13 @@ func (l *Lines) flush() error {
 }
 
 // broken gives up a file that cannot be written, with the lines that are not in it yet; the next line opens it again.
+// Standard output is gone on with.
 func (l *Lines) broken(err error) {
 	l.dropped.Add(l.held)
 	l.held = 0
 	l.complain(err)
 	if l.path == "" {
+		l.buf.Reset(l.end)
 		return
 	}
 	_ = l.file.Close()

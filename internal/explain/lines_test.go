@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -135,6 +136,39 @@ func TestLinesToStdout(t *testing.T) {
 	var d Decision
 	if err := json.Unmarshal(out.Bytes(), &d); err != nil || d.Request != "r" {
 		t.Errorf("%s: %v", out.String(), err)
+	}
+}
+
+// fullOnce fails its first write and takes the rest.
+type fullOnce struct {
+	bytes.Buffer
+	failed bool
+}
+
+func (f *fullOnce) Write(b []byte) (int, error) {
+	if !f.failed {
+		f.failed = true
+		return 0, errors.New("no space left on device")
+	}
+	return f.Buffer.Write(b)
+}
+
+// TestStdoutComesBack: where standard output could not be written once, as on a disk that was full, it is gone on with.
+func TestStdoutComesBack(t *testing.T) {
+	r := NewRing(Config{})
+	var out fullOnce
+	l, err := NewLines(r, Stdout, 1, &out, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d record
+	for i := range 3 {
+		r.Listener().Entry(told(fmt.Sprint("r", i), nil))
+		l.drain(&d)
+	}
+	n := bytes.Count(out.Bytes(), []byte("\n"))
+	if n != 2 || l.Written() != 2 || l.Dropped() != 1 || l.Trouble() != nil {
+		t.Errorf("%d lines, %d written, %d dropped, %v", n, l.Written(), l.Dropped(), l.Trouble())
 	}
 }
 

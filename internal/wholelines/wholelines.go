@@ -24,7 +24,7 @@ type Writer struct {
 
 // On is the end of an open file.
 func On(f *os.File) *Writer {
-	w := &Writer{out: f, last: '\n'}
+	w := To(f)
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return w
@@ -38,6 +38,9 @@ func On(f *os.File) *Writer {
 	}
 	return w
 }
+
+// To is the end of what is no file of ours, such as standard error.
+func To(out io.Writer) *Writer { return &Writer{out: out, last: '\n'} }
 
 // Write appends b. After an error the next b must begin with a line.
 func (w *Writer) Write(b []byte) (int, error) {
