@@ -6,6 +6,7 @@
 package discovery
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -183,6 +184,15 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
+// Place is the engine's name, and its address in the way in which equal ones look equal.
+func (c EndpointConfig) Place() (name, address string) {
+	url, at, err := normalise(c.URL)
+	if err != nil {
+		return c.Name, c.URL
+	}
+	return cmp.Or(c.Name, defaultName(url, at)), dialled(url, at)
+}
+
 // checkName accepts names that are valid in a metric label, a header list and a path element of the admin API. The
 // slash is reserved for ranks and slots.
 func checkName(name string) error {
@@ -213,13 +223,29 @@ func None() Keys {
 	}
 }
 
-func (k Keys) of(c EndpointConfig) (string, error) {
+func (k Keys) withDefaults() Keys {
 	if k.Lookup == nil {
 		k.Lookup = os.LookupEnv
 	}
 	if k.ReadFile == nil {
 		k.ReadFile = func(name string) ([]byte, error) { return wholefile.Read(name, fileBytes) }
 	}
+	return k
+}
+
+// noting are the same keys; read becomes true when one is read from a file.
+func (k Keys) noting(read *bool) Keys {
+	k = k.withDefaults()
+	readFile := k.ReadFile
+	k.ReadFile = func(name string) ([]byte, error) {
+		*read = true
+		return readFile(name)
+	}
+	return k
+}
+
+func (k Keys) of(c EndpointConfig) (string, error) {
+	k = k.withDefaults()
 	switch {
 	case c.APIKeyEnv != "":
 		v, ok := k.Lookup(c.APIKeyEnv)
@@ -273,20 +299,21 @@ func Check(configs []EndpointConfig) []error {
 		if err := c.Validate(); err != nil {
 			faults = append(faults, under(i, err))
 		}
-		url, at, err := normalise(c.URL)
+		url, _, err := normalise(c.URL)
 		if err != nil {
 			continue
 		}
 		bases[i] = url
-		if first, dup := urls[dialled(url, at)]; dup {
+		name, at := c.Place()
+		if first, dup := urls[at]; dup {
 			faults = append(faults,
 				fault(index(i, "url"), "is the same address as endpoints[%d] (%s)", first, bases[first]))
 			continue // the default name would only repeat it
 		}
-		urls[dialled(url, at)] = i
-		name, field := c.Name, "name"
-		if name == "" {
-			name, field = defaultName(url, at), "url"
+		urls[at] = i
+		field := "name"
+		if c.Name == "" {
+			field = "url"
 		}
 		if first, dup := names[name]; dup {
 			faults = append(faults,

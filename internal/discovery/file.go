@@ -71,7 +71,9 @@ type File struct {
 	keys Keys
 	log  *slog.Logger
 
-	seen    []byte // last content, valid or not: each version is decoded once
+	seen    []byte // last content, valid or not
+	keyed   bool   // it names files with keys, which change by themselves; else each version is decoded once
+	said    string // the fault of the last content, logged once
 	missing bool   // logged once
 	last    []fleet.Endpoint
 }
@@ -83,11 +85,16 @@ func NewFile(path string, keys Keys, log *slog.Logger) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.last, err = DecodeEndpoints(path, data, keys); err != nil {
+	if f.last, err = f.decode(data); err != nil {
 		return nil, err
 	}
 	f.seen = data
 	return f, nil
+}
+
+func (f *File) decode(data []byte) ([]fleet.Endpoint, error) {
+	f.keyed = false
+	return DecodeEndpoints(f.path, data, f.keys.noting(&f.keyed))
 }
 
 // Run publishes the version that NewFile read and then each valid one, until ctx ends.
@@ -110,16 +117,21 @@ func (f *File) reload(publish Publish) {
 		return
 	}
 	f.missing = false
-	if bytes.Equal(data, f.seen) {
+	same := bytes.Equal(data, f.seen)
+	if same && !f.keyed {
 		return
 	}
 	f.seen = data
-	endpoints, err := DecodeEndpoints(f.path, data, f.keys)
+	endpoints, err := f.decode(data)
 	if err != nil {
-		f.log.Error("the endpoints file has faults; keeping the last valid version",
-			"file", f.path, "kept", len(f.last), "error", err)
+		if !same || err.Error() != f.said {
+			f.log.Error("the endpoints file has faults; keeping the last valid version",
+				"file", f.path, "kept", len(f.last), "error", err)
+		}
+		f.said = err.Error()
 		return
 	}
+	f.said = ""
 	if Equal(endpoints, f.last) {
 		return
 	}

@@ -177,6 +177,50 @@ func TestFileFollowsConfigMap(t *testing.T) {
 	expect(t, snapshots, "b:1")
 }
 
+// TestFileFollowsKeys: a key in a file of its own is followed as one in the configuration is, also where the list of
+// endpoints stays as it is; while it is missing the last key stays.
+func TestFileFollowsKeys(t *testing.T) {
+	dir := t.TempDir()
+	path, key := filepath.Join(dir, "endpoints.yaml"), filepath.Join(dir, "key")
+	write(t, path, "endpoints: [{url: a:1, api_key_file: "+key+"}]")
+	write(t, key, "first")
+	j := &journal{wrote: make(chan struct{}, 1)}
+	f, err := discovery.NewFile(path, discovery.Keys{}, slog.New(slog.NewTextHandler(j, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	keys, done := make(chan string, 16), make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Run(ctx, func(d route.Declared) { keys <- d.Endpoints[0].APIKey })
+	}()
+	defer func() { cancel(); <-done }()
+	expectKey := func(want string) {
+		t.Helper()
+		select {
+		case got := <-keys:
+			if got != want {
+				t.Fatalf("the key is %q, want %q", got, want)
+			}
+		case <-time.After(5 * time.Minute):
+			t.Fatalf("the key did not become %q", want)
+		}
+	}
+	expectKey("first")
+	write(t, key+".next", "second\n")
+	if err := os.Rename(key+".next", key); err != nil {
+		t.Fatal(err)
+	}
+	expectKey("second")
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	j.waitFor(t, "keeping the last valid version")
+	write(t, key, "third")
+	expectKey("third")
+}
+
 func TestNewFileFaults(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "e.yaml")
 	if _, err := discovery.NewFile(path, discovery.None(), silent); err == nil || !strings.Contains(err.Error(), path) {

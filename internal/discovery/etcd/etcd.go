@@ -84,14 +84,15 @@ func (s *Source) take(keys map[string]string, publish discovery.Publish) {
 	names, urls := map[string]string{}, map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		c, err := s.c.Declares(strings.TrimPrefix(key, s.c.Prefix), keys[key])
-		if first := cmp.Or(names[c.Name], urls[c.URL]); err == nil && first != "" {
+		name, at := c.Place()
+		if first := cmp.Or(names[name], urls[at]); err == nil && first != "" {
 			err = fmt.Errorf("the key %s has the same name or address", first)
 		}
 		if err != nil {
 			say(key, err)
 			continue
 		}
-		names[c.Name], urls[c.URL] = key, key
+		names[name], urls[at] = key, key
 		configs = append(configs, c)
 	}
 	endpoints, err := discovery.Endpoints(configs, discovery.None())

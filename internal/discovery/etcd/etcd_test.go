@@ -57,12 +57,17 @@ func TestKeys(t *testing.T) {
 		"/engines/ctx": `{"url": "http://10.0.1.1:8001", "server_type": "CONTEXT", "health": "ok"}`,
 		"/engines/gen": `{"url": "10.0.1.2:8001", "server_role": "generation"}`,
 		"/engines/enc": `{"url": "10.0.1.3:8001", "server_type": "mm_encoder"}`,
+		// one engine, written in several ways
+		"/engines/h": "http://localhost",
+		"/engines/i": "127.0.0.1:80",
+		"/engines/j": "http://LOCALHOST/",
 	}
 	want := []string{
 		"a http://10.0.0.1:8000 vllm both tcp://10.0.0.1:5557",
 		"sea http://10.0.0.3:8000 sglang both tcp://10.0.0.3:5557",
 		"ctx http://10.0.1.1:8001 vllm prefill tcp://10.0.1.1:5557", "eu.b http://10.0.0.2:8000 vllm decode off",
 		"gen http://10.0.1.2:8001 vllm decode tcp://10.0.1.2:5557",
+		"h http://localhost vllm both tcp://localhost:5557",
 	}
 	for range 2 {
 		s.take(keys, publish)
@@ -72,6 +77,7 @@ func TestKeys(t *testing.T) {
 	}
 	for _, part := range []string{
 		"/engines/d is left out", "the key /engines/a has the same name or address", "send a secret of the router",
+		"/engines/i is left out: the key /engines/h has", "/engines/j is left out: the key /engines/h has",
 		"/engines/broken is left out", "/engines/enc is left out: a server of type",
 	} {
 		if strings.Count(log.String(), part) != 1 {
