@@ -111,6 +111,9 @@ func newTransport(cfg *config.Config, l net.Listener, log *slog.Logger) (ring.Tr
 		if with.Password, err = c.ThePassword(); err != nil {
 			return nil, err
 		}
+		if c.PasswordFile != "" {
+			with.Renew = c.ThePassword
+		}
 		if with.TLS, err = c.TheTLS(); err != nil {
 			return nil, err
 		}

@@ -36,7 +36,8 @@ type Redis struct {
 	// Keep also stores learnt state there, so that it outlives a restart of all routers: conversations for
 	// sessions.idle_ttl after their last turn. False stores nothing.
 	Keep bool `yaml:"keep"`
-	// PasswordFile has the password instead of the URL; surrounding white space is removed.
+	// PasswordFile has the password instead of the URL; surrounding white space is removed. It is read again for each
+	// connection, unless there are Sentinels; so are cert_file and key_file.
 	PasswordFile string `yaml:"password_file"`
 	// CAFile has the certificate authorities (PEM) for a rediss:// server. Empty means the system's.
 	CAFile string `yaml:"ca_file"`
@@ -68,11 +69,10 @@ func (r Redis) TheTLS() (*tls.Config, error) {
 		}
 	}
 	if r.CertFile != "" {
-		own, err := pemfile.KeyPair(r.CertFile, r.KeyFile)
-		if err != nil {
+		var err error
+		if c.GetClientCertificate, err = pemfile.Renewed(r.CertFile, r.KeyFile); err != nil {
 			return nil, fault("peers.redis.cert_file", "%w", err)
 		}
-		c.Certificates = []tls.Certificate{own}
 	}
 	return c, nil
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -37,9 +38,11 @@ type Redis struct {
 
 // RedisOptions are what a URL does not say.
 type RedisOptions struct {
-	TLS              *tls.Config // of rediss://; nil for the system's authorities
-	Password         string      // in place of the URL's
-	SentinelUser     string      // where Sentinels have users of their own
+	TLS      *tls.Config // of rediss://; nil for the system's authorities
+	Password string      // in place of the URL's
+	// the same as it is now, for each connection; nil for Password. Sentinels, which have others, want that
+	Renew            func() (string, error)
+	SentinelUser     string // where Sentinels have users of their own
 	SentinelPassword string
 	Log              *slog.Logger // nil for none
 }
@@ -73,6 +76,17 @@ func NewRedis(url string, with RedisOptions) (*Redis, error) {
 	}
 	if with.Password != "" {
 		o.Password = with.Password
+	}
+	if with.Renew != nil && o.Sentinel.MasterSet == "" {
+		var last atomic.Pointer[string]
+		last.Store(&o.Password)
+		user := o.Username
+		o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+			if now, err := with.Renew(); err == nil {
+				last.Store(&now)
+			}
+			return rueidis.AuthCredentials{Username: user, Password: *last.Load()}, nil
+		}
 	}
 	o.Sentinel.Username, o.Sentinel.Password, o.Sentinel.TLSConfig = with.SentinelUser,
 		with.SentinelPassword, o.TLSConfig

@@ -23,6 +23,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/freeport"
 	"github.com/warmpath/warmpath/internal/live"
@@ -178,6 +180,28 @@ func answers(t testing.TB, port string, args ...string) {
 	until(t, func() bool {
 		return exec.Command("redis-cli", append(append([]string{"-p", port}, args...), "ping")...).Run() == nil
 	})
+}
+
+// TestRedisPasswordIsRenewed: each connection takes the password as it is then; one that cannot be read is the last.
+func TestRedisPasswordIsRenewed(t *testing.T) {
+	now, fault := "first", error(nil)
+	d, err := NewRedis("redis://warmpath@127.0.0.1:1/0", RedisOptions{
+		Password: now, Renew: func() (string, error) { return now, fault },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		now   string
+		fault error
+		want  string
+	}{{"first", nil, "first"}, {"second", nil, "second"}, {"", os.ErrNotExist, "second"}, {"third", nil, "third"}} {
+		now, fault = row.now, row.fault
+		got, err := d.options.AuthCredentialsFn(rueidis.AuthCredentialsContext{})
+		if err != nil || got.Username != "warmpath" || got.Password != row.want {
+			t.Errorf("%q, %v: %+v, %v; want %q", row.now, row.fault, got, err, row.want)
+		}
+	}
 }
 
 // TestRedisDeployments: routers hear each other, and what they have learnt outlives them, over each way to run Redis;
