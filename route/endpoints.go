@@ -31,8 +31,12 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 				Change{Endpoint: spec.Name, To: fleet.StateUnknown, Detail: "declared by " + d.Source},
 			)
 		case old.Source() != d.Source && !back:
-			changes = append(changes, r.remark(old,
-				fmt.Sprintf("%s declares it too; the declaration by %s applies", d.Source, old.Source())))
+			if r.registry.Another(old, spec, d.Source) {
+				changes = append(changes, r.remark(old, fmt.Sprintf(
+					"%s declares it too; the declaration by %s applies for as long as there is one",
+					d.Source, old.Source())))
+			}
+			keep[spec.Name] = true
 			continue
 		case isOther(old.Spec(), &spec):
 			if ep := r.replace(now, old, spec, d.Source); gently {
@@ -49,6 +53,22 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 		keep[spec.Name] = true
 	}
 	for _, ep := range r.leaving(d, keep) {
+		if ep.Source() != d.Source {
+			r.registry.Withdraw(ep, d.Source)
+			continue
+		}
+		if spec, source, ok := r.registry.Next(ep); ok {
+			if isOther(ep.Spec(), &spec) {
+				r.health.RampUp(now, r.replace(now, ep, spec, source).Slot())
+				left = append(left, ep.Key())
+			} else {
+				r.registry.Redeclare(ep, spec, source)
+				r.tellSizes(ep)
+			}
+			changes = append(changes, r.remark(r.endpoints.Named(spec.Name),
+				fmt.Sprintf("no longer declared by %s; the declaration by %s applies", d.Source, source)))
+			continue
+		}
 		r.endpointLeft(now, ep)
 		left = append(left, ep.Key())
 		changes = append(
@@ -67,10 +87,10 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 	return changes, left
 }
 
-// leaving lists the endpoints that leave with a declaration.
+// leaving lists the endpoints that a declaration omits, and that its source declared before.
 func (r *Router) leaving(d *Declared, keep map[string]bool) (omitted []registry.Endpoint) {
 	leaves := func(ep registry.Endpoint) bool {
-		return ep.Exists() && ep.Source() == d.Source && !ep.Gone() && !keep[ep.Name()]
+		return ep.Exists() && ep.DeclaredBy(d.Source) && !ep.Gone() && !keep[ep.Name()]
 	}
 	for _, name := range d.Left {
 		if ep := r.endpoints.Named(name); leaves(ep) {
@@ -284,7 +304,7 @@ func (r *Router) Survey(now time.Time, d *Declared, s *Survey) (more bool) {
 	}
 	end := min(s.next+bound.Step, r.endpoints.Len())
 	for ; s.next < end; s.next++ {
-		if ep := r.endpoints.Nth(s.next); ep.Current() && ep.Source() == d.Source && !ep.Gone() && !s.names[ep.Name()] {
+		if ep := r.endpoints.Nth(s.next); ep.Current() && ep.DeclaredBy(d.Source) && !ep.Gone() && !s.names[ep.Name()] {
 			s.Left = append(s.Left, ep.Name())
 		}
 	}

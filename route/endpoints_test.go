@@ -182,3 +182,86 @@ func TestOnlyEndpointIsSpared(t *testing.T) {
 		})
 	}
 }
+
+// TestTwoSourcesDeclareOne: of an endpoint that several sources declare, the declaration of the first applies; when
+// that one gives it up, the next one's does, and the endpoint stays what it is. It leaves when none is left.
+func TestTwoSourcesDeclareOne(t *testing.T) {
+	for _, others := range []int{0, 8} { // few endpoints are declared at once, many in steps
+		t.Run(fmt.Sprint(others), func(t *testing.T) {
+			x := newTestRouter(t, nil, "other")
+			var more []fleet.Endpoint
+			for i := range others {
+				name := fmt.Sprint("more", i)
+				more = append(more, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
+			}
+			declare := func(source string, endpoints ...fleet.Endpoint) (details []string) {
+				d := route.Declared{Source: source, Endpoints: append(endpoints, more...)}
+				s := route.NewSurvey(&d)
+				steps := []route.Declared{d}
+				if others > 0 {
+					for x.r.Survey(x.now, &d, s) {
+					}
+					steps = []route.Declared{
+						{Source: source, Endpoints: s.Fresh, Partly: true},
+						{Source: source, Left: s.Left, Partly: true},
+					}
+				}
+				for _, step := range steps {
+					for _, c := range x.r.Observe(x.now, step).Changes {
+						if c.Endpoint == "a" {
+							details = append(details, c.Detail)
+						}
+					}
+				}
+				return details
+			}
+			status := func() *route.EndpointStatus {
+				for _, s := range x.r.Status(x.now) {
+					if s.Endpoint.Name == "a" {
+						return &s
+					}
+				}
+				return nil
+			}
+			a := fleet.Endpoint{Name: "a", URL: "http://a", Weight: 1}
+			heavy := a
+			heavy.Weight = 3
+			declare("dns:blue", a)
+			x.up("a", nil, fleet.Model{ID: "m"})
+			first := x.route(fleet.Request{Model: "m", Pin: "a", PromptTokens: 10})
+			if got := declare("dns:green", heavy); len(got) != 1 {
+				t.Errorf("a second declaration is told as %q", got)
+			}
+			if got := declare("dns:green", heavy); len(got) != 0 {
+				t.Errorf("it is told again, as %q", got)
+			}
+			declare("file", a)
+			if s := status(); s.Source != "dns:blue" || s.Endpoint.Weight != 1 {
+				t.Errorf("the second declaration applies: %+v", s)
+			}
+			declare("file") // it takes its word back
+			want := "no longer declared by dns:blue; the declaration by dns:green applies"
+			if got := declare("dns:blue"); len(got) != 1 || got[0] != want {
+				t.Errorf("told %q, want %q", got, want)
+			}
+			s := status()
+			if s == nil || s.Gone || s.Source != "dns:green" || s.Endpoint.Weight != 3 || s.Requests != 1 ||
+				s.State != fleet.StateUp || s.Load.Requests != 1 {
+				t.Fatalf("after its first source has given it up: %+v", s)
+			}
+			x.end(first, fleet.OK)
+			moved := a // and one that declares another address under the name
+			moved.URL = "http://b"
+			declare("file", moved)
+			declare("dns:green")
+			if s := status(); s == nil || s.Source != "file" || s.Endpoint.URL != "http://b" ||
+				s.State != fleet.StateUnknown {
+				t.Fatalf("after its second source has given it up: %+v", s)
+			}
+			declare("file")
+			if s := status(); s != nil {
+				t.Errorf("it is there though none declares it: %+v", s)
+			}
+		})
+	}
+}

@@ -10,8 +10,9 @@ import (
 // Event is an input of the router besides requests. The set is closed.
 type Event interface{ event() }
 
-// Declared replaces the endpoints of one discovery source by a full snapshot. Names are unique over all sources: a name
-// that another source declared first is refused, and the refusal reported.
+// Declared replaces the endpoints of one discovery source by a full snapshot. Names are unique over all sources: of a
+// name that several declare the first declaration applies, which is reported. Once its source gives it up, the next one
+// does.
 type Declared struct {
 	Source    string // "static", "file", "dns", "admin", ...
 	Endpoints []fleet.Endpoint

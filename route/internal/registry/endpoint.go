@@ -15,6 +15,7 @@ type Endpoint struct{ r *record }
 type record struct {
 	spec   fleet.Endpoint
 	source string
+	others []declaration // of other sources for its name, in the order in which they came
 	slot   int
 	key    uint64
 
@@ -37,6 +38,12 @@ type record struct {
 	worked   bool // it has had a request, of this router or another
 }
 
+// declaration is what a source says of a name.
+type declaration struct {
+	source string
+	spec   fleet.Endpoint
+}
+
 // Exists is false for the zero value.
 func (e Endpoint) Exists() bool { return e.r != nil }
 
@@ -57,6 +64,16 @@ func (e Endpoint) Spec() fleet.Endpoint { return e.r.spec }
 
 // Source is who declares it.
 func (e Endpoint) Source() string { return e.r.source }
+
+// DeclaredBy reports whether a source declares its name, be it the one whose declaration applies or not.
+func (e Endpoint) DeclaredBy(source string) bool {
+	return e.r.source == source || e.other(source) >= 0
+}
+
+// other is the place of a source among those whose declarations do not apply; below 0 for none.
+func (e Endpoint) other(source string) int {
+	return slices.IndexFunc(e.r.others, func(d declaration) bool { return d.source == source })
+}
 
 // Weight is its declared weight.
 func (e Endpoint) Weight() float64 { return e.r.spec.Weight }

@@ -133,9 +133,39 @@ func (t *Table) Redeclare(e Endpoint, spec fleet.Endpoint, source string) {
 	t.touch(e)
 }
 
-// Replace gives the endpoint that was listed last the place, drain and count of an older one of the same name.
+// Another notes the declaration of a source whose name is taken, and reports whether it is the source's first. It
+// applies once the source that has the name gives it up.
+func (t *Table) Another(e Endpoint, spec fleet.Endpoint, source string) (first bool) {
+	if i := e.other(source); i >= 0 {
+		e.r.others[i].spec = spec
+		return false
+	}
+	e.r.others = append(e.r.others, declaration{source, spec})
+	return true
+}
+
+// Withdraw takes back what Another noted of a source.
+func (t *Table) Withdraw(e Endpoint, source string) {
+	if i := e.other(source); i >= 0 {
+		e.r.others = slices.Delete(e.r.others, i, i+1)
+	}
+}
+
+// Next takes the declaration that applies when the source that has the name gives it up; ok is false if there is none.
+func (t *Table) Next(e Endpoint) (spec fleet.Endpoint, source string, ok bool) {
+	if len(e.r.others) == 0 {
+		return spec, "", false
+	}
+	next := e.r.others[0]
+	e.r.others = slices.Delete(e.r.others, 0, 1)
+	return next.spec, next.source, true
+}
+
+// Replace gives the endpoint that was listed last the place, drain and count of an older one of the same name, and what
+// other sources declare for it.
 func (t *Table) Replace(old, e Endpoint) {
 	e.r.draining, e.r.requests = old.r.draining, old.r.requests
+	e.r.others, old.r.others = old.r.others, nil
 	i, last := slices.Index(t.endpoints, old), len(t.endpoints)-1
 	t.endpoints[i], t.endpoints[last] = e, old
 	e.r.order = old.r.order // pools are in this order, and old leaves them
