@@ -9,6 +9,9 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"slices"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -36,6 +39,7 @@ type generation struct {
 	parser   *prompt.Parser
 
 	trafficTLS, adminTLS *tls.Config // of the listeners, nil without TLS
+	leaseToken           string      // of the listener for leases, "" for none
 	certificates         []config.Certificate
 	engineTLS            map[string]version // the files of engine_tls, as they were read
 
@@ -108,6 +112,11 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 	}
 	if g.adminTLS, err = cfg.Admin.TLS.Load("admin.tls"); err != nil {
 		return nil, err
+	}
+	if cfg.Lease.On() {
+		if g.leaseToken, err = cfg.Lease.Secret(); err != nil {
+			return nil, err
+		}
 	}
 	g.certificates = cfg.Certificates()
 	g.engineTLS = versions(cfg.EngineTLS.Files())
@@ -187,6 +196,7 @@ func (r *router) take(g *generation) {
 	r.generation = g
 	r.publishing.Unlock()
 	r.proxies.Store(g.door.Proxies)
+	r.token.Store(&g.leaseToken)
 	if g.probing == nil {
 		g.probing = begin(r.running, g.prober.Run)
 	}
@@ -208,26 +218,50 @@ func (r *router) take(g *generation) {
 	before.watchers.end(&g.watchers)
 }
 
-// publishSources declares g's endpoints, and withdraws those of before that have no source any more.
+// handOverWait is how long endpoints of the configuration before stay while sources of the new one have not spoken.
+const handOverWait = 5 * time.Second
+
+// publishSources declares g's endpoints, and withdraws those of before that have no source any more once each source of
+// g has spoken: an engine that moves from one source to another does not leave.
 func (r *router) publishSources(g, before *generation) {
+	names := sourceNames(g.sources)
+	withdraw := func() {}
 	if before == nil {
 		discovery.Static(staticSource, g.static, r.publish)
 	} else {
 		before.following.end()
 		before.following.wait(0)
-		r.publish(route.Declared{Source: staticSource, Endpoints: g.static})
-		for _, s := range before.sources {
-			if !declares(g.sources, s.Source()) {
-				r.publish(route.Declared{Source: s.Source()})
+		withdraw = func() {
+			r.publish(route.Declared{Source: staticSource, Endpoints: g.static})
+			for _, name := range sourceNames(before.sources) {
+				if !slices.Contains(names, name) {
+					r.publish(route.Declared{Source: name})
+				}
 			}
+		}
+		if len(g.sources) > 0 {
+			r.publish(route.Declared{Source: staticSource, Endpoints: withLeavers(g.static, before.static)})
+		} else {
+			withdraw()
+			withdraw = func() {}
 		}
 	}
 	g.following = begin(r.running, func(ctx context.Context) {
 		var all []*task
-		for _, s := range g.sources {
+		spoken := make(chan struct{}, len(g.sources))
+		for i, s := range g.sources {
+			first := sync.OnceFunc(func() { spoken <- struct{}{} })
+			publish := func(d route.Declared) {
+				d.Source = names[i]
+				r.publish(d)
+				first()
+			}
 			all = append(all, begin(ctx, func(ctx context.Context) {
-				r.reading(ctx, panics.Discovery, func(ctx context.Context) { s.Run(ctx, r.publish) })
+				r.reading(ctx, panics.Discovery, func(ctx context.Context) { s.Run(ctx, publish) })
 			}))
+		}
+		if awaitAll(ctx, spoken); r.running.Err() == nil {
+			withdraw()
 		}
 		for _, t := range all {
 			t.wait(0)
@@ -235,16 +269,47 @@ func (r *router) publishSources(g, before *generation) {
 	})
 }
 
+// awaitAll waits until a channel has been filled, for handOverWait at most.
+func awaitAll(ctx context.Context, filled <-chan struct{}) {
+	limit := time.NewTimer(handOverWait)
+	defer limit.Stop()
+	for range cap(filled) {
+		select {
+		case <-filled:
+		case <-limit.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// withLeavers are the endpoints of a configuration, and those of the one before that it does not have.
+func withLeavers(now, before []fleet.Endpoint) []fleet.Endpoint {
+	out := slices.Clone(now)
+	for _, e := range before {
+		if !slices.ContainsFunc(now, func(n fleet.Endpoint) bool { return n.Name == e.Name || n.URL == e.URL }) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
 // staticSource is the name of the source of endpoints in the configuration itself.
 const staticSource = "static"
 
-func declares(sources []discovery.Runner, name string) bool {
+// sourceNames are the names under which sources declare, each its own: two may look for the same in two ways, such as
+// one DNS name for its addresses of either family.
+func sourceNames(sources []discovery.Runner) []string {
+	var names []string
 	for _, s := range sources {
-		if s.Source() == name {
-			return true
+		name := s.Source()
+		for n := 2; slices.Contains(names, name); n++ {
+			name = s.Source() + "#" + strconv.Itoa(n)
 		}
+		names = append(names, name)
 	}
-	return false
+	return names
 }
 
 // retired releases what only requests of a replaced generation still used.

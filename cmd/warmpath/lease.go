@@ -22,14 +22,9 @@ func (r *router) serveLeases(cfg *config.Config, l net.Listener) {
 	if l == nil {
 		return
 	}
-	token, err := cfg.Lease.Secret()
-	if err != nil {
-		r.failed <- err
-		return
-	}
 	s := lease.New(lease.Config{
-		Door: &r.doors, Memory: r.doors.current().Budget(), Token: token, Expires: cfg.Lease.Expires,
-		Patience: cfg.Timeouts.ReadBody, Most: cfg.Lease.Most, Log: r.log,
+		Door: &r.doors, Memory: r.doors.current().Budget(), Token: func() string { return *r.token.Load() },
+		Expires: cfg.Lease.Expires, Patience: cfg.Timeouts.ReadBody, Most: cfg.Lease.Most, Log: r.log,
 	})
 	r.meter.WatchLeases(s.Open, s.Expired)
 	at := r.server(cfg, s) // a call waits in the queue for as long as a request may

@@ -31,6 +31,8 @@ type reloads struct {
 	file  string               // of the configuration, "" for none
 
 	seen     map[string]version // of the files at the last reload, good or bad: each version is tried once
+	wanted   []string           // the files that a configuration names which was rejected, perhaps for want of them
+	watched  []string           // the files that are watched, if any are
 	watching *task
 
 	mu  sync.Mutex // guards now
@@ -104,9 +106,15 @@ func (r *router) reload() (admin.Running, error) {
 	}
 	notify(reloading())
 	defer notify(daemon.SdNotifyReady)
-	l.seen = versions(r.configFiles()) // before they are read: a later write makes another version
+	maps.Copy(l.seen, versions(r.configFiles())) // before they are read: a later write makes another version
 	g, restart, err := r.nextGeneration()
+	if err != nil && l.wantsMore() {
+		g, restart, err = r.nextGeneration() // they may have come since
+	}
 	if err != nil {
+		if !slices.Equal(r.configFiles(), l.watched) {
+			r.rewatch()
+		}
 		now := l.tell(func(n *admin.Running) {
 			n.Fault, n.FaultAt = strings.ReplaceAll(err.Error(), "\n", "; "), time.Now()
 		})
@@ -131,9 +139,12 @@ func (r *router) reload() (admin.Running, error) {
 	if len(restart) > 0 {
 		r.log.Warn("restart needed for: "+strings.Join(restart, ", "), "why", "open listeners keep their settings")
 	}
-	before := l.seen
-	l.seen = versions(r.configFiles()) // it may name other files now
-	maps.Copy(l.seen, before)
+	l.wanted = nil
+	for name, v := range versions(r.configFiles()) { // it may name other files now
+		if _, seen := l.seen[name]; !seen {
+			l.seen[name] = v
+		}
+	}
 	r.rewatch()
 	return now, nil
 }
@@ -142,6 +153,7 @@ func (r *router) reload() (admin.Running, error) {
 // restart.
 func (r *router) nextGeneration() (g *generation, restart []string, err error) {
 	loaded, err := r.reloads.load()
+	r.reloads.wanted = append(loaded.Files(), loaded.Discovery.File)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -156,11 +168,25 @@ func (r *router) nextGeneration() (g *generation, restart []string, err error) {
 	return g, restart, err
 }
 
-// configFiles are the files that the running configuration was read from.
+// wantsMore notes the versions of the files that a rejected configuration names, and reports whether there are any that
+// were not looked at before.
+func (l *reloads) wantsMore() bool {
+	more := versions(slices.DeleteFunc(slices.Clone(l.wanted), func(name string) bool {
+		_, seen := l.seen[name]
+		return seen || name == ""
+	}))
+	maps.Copy(l.seen, more)
+	return len(more) > 0
+}
+
+// configFiles are the files that the running configuration was read from, and those that one wants which was rejected:
+// they may come later than it.
 func (r *router) configFiles() []string {
 	files := r.current().cfg.Files()
-	if r.reloads.file != "" {
-		files = append(files, r.reloads.file)
+	for _, name := range append([]string{r.reloads.file}, r.reloads.wanted...) {
+		if name != "" && !slices.Contains(files, name) {
+			files = append(files, name)
+		}
 	}
 	return files
 }
@@ -170,6 +196,7 @@ func (r *router) rewatch() {
 	l := &r.reloads
 	l.watching.end() // this may be the caller
 	files := r.configFiles()
+	l.watched = files
 	if !r.current().cfg.Reload.Watch || len(files) == 0 {
 		l.watching = nil
 		return

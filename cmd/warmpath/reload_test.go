@@ -16,6 +16,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/enginetest"
 )
 
@@ -243,6 +244,139 @@ func TestReloadWatches(t *testing.T) {
 	}
 	if now := f.reloads.state(); now.Hash == first || now.Hash == second || now.Fault != "" {
 		t.Errorf("%+v", now)
+	}
+}
+
+// TestReloadAwaitsFiles: a configuration that names files which come later is taken once they are there, as where a
+// ConfigMap is updated before the Secret that it needs.
+func TestReloadAwaitsFiles(t *testing.T) {
+	t.Parallel()
+	_, engine := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 20})
+	f := newFileRig(t, fmt.Sprintf(reloadable, true, "least_ttft", "one-key", true, engine))
+	dir := t.TempDir()
+	key, list := filepath.Join(dir, "key"), filepath.Join(dir, "list.yaml")
+	first := f.reloads.state()
+	keyed := fmt.Sprintf("{url: %s, api_key_file: %s}", engine, key)
+	f.write(fmt.Sprintf(reloadable, true, "least_ttft", "one-key", true, keyed) + "discovery: {file: " + list + "}\n")
+	for _, missing := range []struct{ file, text string }{{key, "sk-1\n"}, {list, "endpoints: []"}} {
+		if !settled(func() bool { return strings.Contains(f.reloads.state().Fault, missing.file) }) {
+			t.Fatalf("%s is not told: %+v", missing.file, f.reloads.state())
+		}
+		if err := os.WriteFile(missing.file, []byte(missing.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !settled(func() bool { return f.reloads.state().Hash != first.Hash }) {
+		t.Fatalf("the configuration is not taken once its files are there: %+v", f.reloads.state())
+	}
+}
+
+// TestReloadRenewsLeaseToken: the token in lease.token_file is read again with the configuration; the former one is
+// worth nothing from then on.
+func TestReloadRenewsLeaseToken(t *testing.T) {
+	t.Parallel()
+	_, engine := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 20})
+	token := filepath.Join(t.TempDir(), "token")
+	renew := func(text string) {
+		if err := os.WriteFile(token, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	renew("the-first-token")
+	f := newFileRig(t, fmt.Sprintf(reloadable, false, "least_ttft", "k", false, engine)+
+		"lease: {listen: \"127.0.0.1:0\", token_file: "+token+"}\n")
+	ask := func(with string) int {
+		o := f.lease(t, "/v1/route", chat(true, "x"), "Authorization", "Bearer "+with)
+		if o.status == 200 {
+			f.lease(t, "/v1/route/"+o.order.Lease+"/finish", "", "Authorization", "Bearer "+with)
+		}
+		return o.status
+	}
+	if got := ask("the-first-token"); got != 200 {
+		t.Fatalf("the first token: %d", got)
+	}
+	renew("the-second-token")
+	if _, err := f.reload(); err != nil {
+		t.Fatal(err)
+	}
+	if first, second := ask("the-first-token"), ask("the-second-token"); first != 401 || second != 200 {
+		t.Errorf("after it was renewed: the first token %d, the second %d", first, second)
+	}
+	if err := os.Remove(token); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.reload(); err == nil || ask("the-second-token") != 200 {
+		t.Errorf("a token that is gone: %v", err)
+	}
+}
+
+// TestReloadMovesEndpoints: engines that move from the configuration to another source and back stay what they are,
+// with what is known of them.
+func TestReloadMovesEndpoints(t *testing.T) {
+	t.Parallel()
+	_, one := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 20})
+	_, two := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 20})
+	plain := fmt.Sprintf(reloadable, false, "round_robin", "k", false, one+", "+two)
+	f := newFileRig(t, plain)
+	list := filepath.Join(t.TempDir(), "list.yaml")
+	if err := os.WriteFile(list, []byte("endpoints: ["+one+", "+two+"]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	port := func(url string) string { return url[strings.LastIndex(url, ":")+1:] }
+	moved := fmt.Sprintf(reloadable, false, "round_robin", "k", false, "")
+	names := fmt.Sprintf("discovery: {dns: [{name: localhost, port: %s}, {name: localhost, port: %s}]}\n",
+		port(one), port(two))
+	sent := 0
+	for i, text := range []string{
+		plain, moved + "discovery: {file: " + list + "}\n", plain, moved + names, plain,
+	} {
+		f.write(text)
+		if _, err := f.reload(); err != nil {
+			t.Fatal(i, err)
+		}
+		for range 4 {
+			sent++
+			if status, got := f.ask("k", 2); status != 200 {
+				t.Errorf("after reload %d: %d %s", i, status, got)
+			}
+		}
+		source := map[bool]string{true: "static"}[strings.HasPrefix(text, plain)]
+		if !settled(func() bool {
+			all := f.fleet.Status()
+			for _, s := range all {
+				if s.Gone || (s.Source == "static") != (source == "static") {
+					return false
+				}
+			}
+			return len(all) == 2
+		}) {
+			t.Fatalf("after reload %d: %+v", i, f.fleet.Status())
+		}
+		counted := uint64(0)
+		for _, s := range f.fleet.Status() {
+			counted += s.Requests
+		}
+		if counted != uint64(sent) {
+			t.Errorf("after reload %d %d requests are counted, want %d", i, counted, sent)
+		}
+	}
+}
+
+// TestSourceNames: each source declares under a name of its own.
+func TestSourceNames(t *testing.T) {
+	var sources []discovery.Runner
+	for _, c := range []discovery.DNSConfig{
+		{Name: "x", Port: 1, Type: "a"}, {Name: "x", Port: 1, Type: "aaaa"}, {Name: "y", Port: 1}, {Name: "x", Port: 1},
+	} {
+		d, err := discovery.NewDNS(c, nil, discovery.None(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources = append(sources, d)
+	}
+	want := []string{"dns:x:1", "dns:x:1#2", "dns:y:1", "dns:x:1#3"}
+	if got := sourceNames(sources); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -51,6 +51,7 @@ type router struct {
 	limits   *quota.Table
 	lmcache  *lmCache                          // nil with another connector
 	proxies  atomic.Pointer[forwarded.Proxies] // trusted proxies
+	token    atomic.Pointer[string]            // that callers of lessor need now, "" for none
 	traffic  *http.Server
 	admin    *http.Server
 	workers  *http.Server // nil without a listener of their own for registering workers

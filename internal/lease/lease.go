@@ -33,7 +33,7 @@ import (
 type Config struct {
 	Door     http.Handler  // the traffic listener's handler
 	Memory   *body.Budget  // the memory of requests, in which changed bodies and blocks made of hashes count
-	Token    string        // that calls must carry as a bearer token; "" for none
+	Token    func() string // that calls must carry now as a bearer token; "" for none, as is nil
 	Expires  time.Duration // a lease ends after so long without a call about it
 	Patience time.Duration // that a caller may take to send hashes or a report, and to read an answer; 0 for no limit
 	Most     int           // open leases
@@ -106,7 +106,10 @@ const (
 
 // ServeHTTP answers POST /v1/route, /v1/route/hashes, /v1/route/LEASE/first_byte and /v1/route/LEASE/finish.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	token := s.cfg.Token
+	token := ""
+	if s.cfg.Token != nil {
+		token = s.cfg.Token()
+	}
 	_ = http.NewResponseController(w).SetReadDeadline(s.deadline())
 	rest, ours := strings.CutPrefix(r.URL.Path, route)
 	switch id, word, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/"); {
