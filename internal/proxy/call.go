@@ -524,6 +524,8 @@ func (c *call) identify() error {
 				return fault.ErrUnsalted
 			}
 		}
+	} else {
+		c.follow()
 	}
 	if c.p.cfg.Characters && q.Class == fleet.Turn && c.Body != nil {
 		q.Characters = max(1, prompt.Characters(c.API, c.Body.Bytes))
@@ -586,6 +588,24 @@ func (c *call) own() error {
 	}
 	c.Keeps = kept.Is
 	return nil
+}
+
+// follow finds the id by which a request without a prompt names what an engine keeps: a file, a job, a session. It goes
+// to the engine that has it. Where tenants are told apart, own does so for all requests.
+func (c *call) follow() {
+	q, path := &c.Request, c.R.URL.Path
+	kept := paths.KeptAt(c.R.Method, path)
+	if c.API != prompt.Other || q.Follows != "" || !kept.Is && path != "/close_session" {
+		return
+	}
+	ids, _ := prompt.Refers(c.API, path, c.Text())
+	if ids = append(append([]string{kept.ID}, ids...), c.InFields.IDs...); kept.ID == "" {
+		ids = ids[1:]
+	}
+	if len(ids) > 0 {
+		q.Follows = ids[0]
+	}
+	c.Keeps = true
 }
 
 // responsePath is the id in /v1/responses/{id}[/...], "" for other paths.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/proxy"
@@ -200,6 +201,72 @@ func TestOwnedWithoutTenants(t *testing.T) {
 		if res, _ := r.do("GET", path, "", "X-Request-Id", "mine"); res.StatusCode != 200 ||
 			!strings.HasSuffix(k.asks[len(k.asks)-1], " mine") {
 			t.Errorf("%s: %d %q", path, res.StatusCode, k.asks)
+		}
+	}
+}
+
+// TestKeptIsFound: also where tenants are not told apart, what names an engine's file, job or session goes to the
+// engine that has it, and, where the router does not know which has, to one after the other.
+func TestKeptIsFound(t *testing.T) {
+	var asked [2]atomic.Int32
+	engine := func(n int) engineHandler {
+		made := 0
+		return func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			asked[n].Add(1)
+			w.Header().Set("Content-Type", "application/json")
+			own := fmt.Sprintf("kept-%d-", n)
+			switch all := r.URL.Path + string(body); {
+			case !strings.Contains(all, "kept-"):
+				made++
+				if answer := fmt.Sprintf(`"%s%d"`, own, made); r.URL.Path == "/open_session" {
+					_, _ = io.WriteString(w, answer)
+				} else {
+					_, _ = fmt.Fprintf(w, `{"id":%s,"object":"x"}`, answer)
+				}
+			case strings.Contains(all, own):
+				_, _ = io.WriteString(w, `{"id":"x","object":"x"}`)
+			default:
+				w.WriteHeader(404)
+				_, _ = io.WriteString(w, `{"error":{"message":"No such object"}}`)
+			}
+		}
+	}
+	r := newRig(t, proxy.Config{Paths: paths(t, "*"), Pinning: true}, engine(0), engine(1))
+	for _, row := range []struct{ make, body, method, path, text string }{
+		{"/v1/files", `{}`, "GET", "/v1/files/ID", ""},
+		{"/v1/files", `{}`, "GET", "/v1/files/ID/content", ""},
+		{"/v1/files", `{}`, "DELETE", "/v1/files/ID", ""},
+		{"/v1/files", `{}`, "POST", "/v1/batches", `{"input_file_id":"ID"}`},
+		{"/v1/batches", `{}`, "POST", "/v1/batches/ID/cancel", `{}`},
+		{"/v1/videos", `{"prompt":"a"}`, "GET", "/v1/videos/ID/content", ""},
+		{"/v1/conversations", `{}`, "GET", "/v1/conversations/ID", ""},
+		{"/open_session", `{"capacity_of_str_len":9}`, "POST", "/close_session", `{"session_id":"ID"}`},
+	} {
+		for n := range asked {
+			res, made := r.post(row.make, row.body, "X-Warmpath-Pin", fmt.Sprint("e", n))
+			at := strings.Index(made, "kept-")
+			if res.StatusCode != 200 || at < 0 {
+				t.Fatalf("%s: %d %s", row.make, res.StatusCode, made)
+			}
+			id, _, _ := strings.Cut(made[at:], `"`)
+			use := func(id string) (status int, of [2]int32) {
+				before := [2]int32{asked[0].Load(), asked[1].Load()}
+				path, text := strings.ReplaceAll(row.path, "ID", id), strings.ReplaceAll(row.text, "ID", id)
+				res, _ := r.do(row.method, path, text)
+				return res.StatusCode, [2]int32{asked[0].Load() - before[0], asked[1].Load() - before[1]}
+			}
+			want := [2]int32{}
+			want[n] = 1
+			if status, of := use(id); status != 200 || of != want {
+				t.Errorf("%s %s of engine %d: %d, asked %v", row.method, row.path, n, status, of)
+			}
+			if status, _ := use(fmt.Sprintf("kept-%d-unheard", n)); status != 200 {
+				t.Errorf("%s %s of engine %d, which the router has not heard of: %d", row.method, row.path, n, status)
+			}
+			if status, _ := use("kept-9-nowhere"); status != 404 {
+				t.Errorf("%s %s, which no engine has: %d", row.method, row.path, status)
+			}
 		}
 	}
 }
