@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"net/http"
@@ -34,10 +35,14 @@ func (a *Admin) views(keep func(*route.EndpointStatus) bool) []endpointView {
 
 // find looks up the endpoint of a name or URL, or the ranks or slots of the engine of that name or URL.
 func (a *Admin) find(name string) []route.EndpointStatus {
-	status, url := a.c.Fleet.Status(), strings.TrimRight(name, "/")
-	return slices.DeleteFunc(status, func(s route.EndpointStatus) bool {
-		return !s.Endpoint.Answers(name) && s.Endpoint.URL != url
-	})
+	called := calledBy(name)
+	return slices.DeleteFunc(a.c.Fleet.Status(), func(s route.EndpointStatus) bool { return !called(&s) })
+}
+
+// calledBy reports whether an endpoint has that name or URL, or its engine has.
+func calledBy(name string) func(*route.EndpointStatus) bool {
+	url := strings.TrimRight(name, "/")
+	return func(s *route.EndpointStatus) bool { return s.Endpoint.Answers(name) || s.Endpoint.URL == url }
 }
 
 func notFound(name string) *failure {
@@ -46,7 +51,7 @@ func notFound(name string) *failure {
 }
 
 func (a *Admin) show(w http.ResponseWriter, _ *http.Request, name string) {
-	writeViews(w, http.StatusOK, name, a.views(func(s *route.EndpointStatus) bool { return s.Endpoint.Answers(name) }))
+	writeViews(w, http.StatusOK, name, a.views(calledBy(name)))
 }
 
 // writeViews answers with the one endpoint of a name, or with the list of its ranks or slots.
@@ -119,8 +124,8 @@ func (a *Admin) added(endpoints []fleet.Endpoint, names map[string]bool) []endpo
 }
 
 func (a *Admin) remove(w http.ResponseWriter, r *http.Request, name string) {
-	outstanding := 0
-	for _, s := range a.find(name) {
+	outstanding, names := 0, []string{name}
+	for i, s := range a.find(name) {
 		if s.Source != a.c.Source {
 			fail(http.StatusConflict, "declared_elsewhere",
 				"endpoint %q is declared by the source %q and can only be removed there; drain it to stop its traffic",
@@ -128,12 +133,19 @@ func (a *Admin) remove(w http.ResponseWriter, r *http.Request, name string) {
 			return
 		}
 		outstanding += s.Load.Requests
+		if !s.Endpoint.Answers(name) { // it was called by its URL
+			names = append(names[:i], s.Endpoint.Name)
+		}
 	}
 	if a.c.Endpoints == nil {
 		notFound(name).write(w)
 		return
 	}
-	switch err := a.c.Endpoints.Remove(name); {
+	var err error
+	for _, n := range names {
+		err = cmp.Or(err, a.c.Endpoints.Remove(n))
+	}
+	switch {
 	case errors.Is(err, a.c.NotDeclared):
 		notFound(name).write(w)
 	case err != nil:
