@@ -179,7 +179,7 @@ func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 	c, d := a.c, a.d
 	c.split.decoderAnswered(res.StatusCode)
 	a.status = res.StatusCode
-	if err := c.holdAnswer(res.Header); err != nil {
+	if err := c.countAnswerHead(res.Header); err != nil {
 		return a.lost(err), false
 	}
 	if to := httpclient.Elsewhere(res, d.Endpoint.URL); to != "" && c.Known() { // and no client may follow
@@ -201,8 +201,7 @@ func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 			return nil, false
 		}
 		if d.Leg == fleet.LegDecode {
-			body, _ := io.ReadAll(io.LimitReader(res.Body, send.RefusalBytes))
-			c.refuse(fault.Answered(d.Leg, res.StatusCode, fault.Text(body), a.fin.RetryAfter))
+			a.refuseDecoder(res)
 			return nil, false
 		}
 	}
@@ -221,8 +220,7 @@ func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 		return nil, false
 	}
 	if c.p.cfg.WrapErrors && d.Why != "" && res.StatusCode >= http.StatusBadRequest {
-		body, _ := io.ReadAll(io.LimitReader(res.Body, send.RefusalBytes))
-		c.refuse(fault.Answered(fleet.LegDecode, res.StatusCode, fault.Text(body), a.fin.RetryAfter))
+		a.refuseDecoder(res)
 		return nil, false
 	}
 	if c.unfit(res) {
@@ -235,6 +233,12 @@ func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 		return a.lost(err), false
 	}
 	return nil, true
+}
+
+// refuseDecoder answers the client with a decoder's error in the form of the router's.
+func (a *attempt) refuseDecoder(res *http.Response) {
+	said, _ := io.ReadAll(io.LimitReader(res.Body, send.RefusalBytes))
+	a.c.refuse(fault.Answered(fleet.LegDecode, res.StatusCode, fault.Text(said), a.fin.RetryAfter))
 }
 
 // lost concludes an attempt without an answer, or with a partial answer that the client has not seen.
@@ -340,10 +344,7 @@ func (a *attempt) another() *route.Plan {
 		c.Request.Tried = append(c.Request.Tried, a.d.Endpoint.Name)
 	}
 	c.refusedAt(a.d.Endpoint.Name, a.fin.Outcome)
-	if c.Request.Class == fleet.Turn && a.d.Session != c.Request.MintedID {
-		c.Request.Session = a.d.Session // keep the conversation, however it was recognised
-	}
-	c.Request.Trail = nil // already used
+	c.keepSession(a.d.Session)
 	c.Request.Instead = a.d.Lease
 	c.Request.Again = a.computed()
 	plan, err := c.split.redecide(a, c)

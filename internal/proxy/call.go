@@ -39,7 +39,7 @@ type call struct {
 	cancelable *timeouts.Cancelable // the same as ctx
 	stopWatch  func() bool          // cancels the report that the client left
 
-	head, answerHead int // bytes of both that are counted in the memory of requests
+	headBytes, answerHeadBytes int // that are counted in the memory of requests
 
 	content  *identity.Content // until the first decision; nil when conversations are not recognised by content
 	sheds    bool              // the content of the first decision was released in part, see rememberContent
@@ -122,7 +122,7 @@ func (c *call) end() {
 	again := c.unwatchClient()
 	c.content.Release() // it refers to the body
 	c.Body.Release()
-	c.letGo()
+	c.releaseHeads()
 	gone := c.served.Status == 0
 	if c.closeSession(gone); gone {
 		c.served.Status = statusClientGone
@@ -354,7 +354,7 @@ func (c *call) read() error {
 		paced = body.NewPaced(c.R.Body, c.uploadBounds(), c.client.ReadsUntil)
 		c.R.Body = paced
 	}
-	if !c.shutdown.Load() { // abort checks reading after it has set shutdown
+	if !c.shutdown.Load() { // abort ends the reading after it has set shutdown
 		c.Body, err = body.Read(c.R, c.p.bounds.body, c.p.bodies)
 	}
 	c.client.ReadsUntil(time.Time{})
@@ -380,7 +380,7 @@ func (c *call) read() error {
 	}
 	if c.API == prompt.Other {
 		c.Prompt, err = c.p.parser.Peek(c.Body.Bytes, send.Named(c.R.Header).Get)
-		return c.unread(err)
+		return c.judgeUnparsed(err)
 	}
 	if content, tokens := c.promptBeside(); content != nil {
 		c.Prompt, err = c.p.parser.Parse(c.API, c.Body.Bytes, send.Named(c.R.Header).Get)
@@ -472,9 +472,9 @@ func (c *call) peekable() bool {
 	}
 }
 
-// unread judges a body of an unknown path that could not be read as JSON. It must not pass where the router has to see
-// its members and an engine may see more: Python's json also reads NaN, UTF-16 and UTF-32.
-func (c *call) unread(err error) error {
+// judgeUnparsed judges a body of an unknown path that could not be read as JSON. It must not pass where the router has
+// to see its members and an engine may see more: Python's json also reads NaN, UTF-16 and UTF-32.
+func (c *call) judgeUnparsed(err error) error {
 	if !c.p.cfg.readsMembers() {
 		return nil
 	}

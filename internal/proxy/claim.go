@@ -1,14 +1,12 @@
 package proxy
 
 import (
-	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/quota"
 	"github.com/warmpath/warmpath/internal/proxy/send"
@@ -23,23 +21,20 @@ var (
 
 // claim opens the request on its accounts (tenant, client address, all) before its body is read.
 func (c *call) claim() (err error) {
-	if c.p.cfg.Quota != nil {
-		var client netip.Addr
-		if c.p.cfg.Quota.Clients() {
-			client = c.From.Addr()
-		}
-		now := time.Now()
-		if c.p.cfg.Quota.Carries() && c.From.Peer == "" {
-			if err := quota.ConnectionOf(c.R.Context()).Carry(now, c.Request.Tenant, client); err != nil {
-				return err
-			}
-		}
-		c.ticket, err = c.p.cfg.Quota.Enter(now, c.Request.Tenant, client)
+	var client netip.Addr
+	if c.p.cfg.Quota.Clients() {
+		client = c.From.Addr()
 	}
-	if err != nil {
+	now := time.Now()
+	if c.p.cfg.Quota.Carries() && c.From.Peer == "" {
+		if err = quota.ConnectionOf(c.R.Context()).Carry(now, c.Request.Tenant, client); err != nil {
+			return err
+		}
+	}
+	if c.ticket, err = c.p.cfg.Quota.Enter(now, c.Request.Tenant, client); err != nil {
 		return err
 	}
-	if err := c.readFinal(); err != nil {
+	if err = c.readFinal(); err != nil {
 		return err
 	}
 	return c.readTargets()
@@ -56,10 +51,8 @@ func (c *call) charge() error {
 	if q.Class == fleet.Auxiliary {
 		prompt = 0
 	}
-	if c.p.cfg.Quota != nil {
-		if err := c.ticket.Charge(time.Now(), prompt, int64(q.MaxTokens), q.Class == fleet.Turn); err != nil {
-			return err
-		}
+	if err := c.ticket.Charge(time.Now(), prompt, int64(q.MaxTokens), q.Class == fleet.Turn); err != nil {
+		return err
 	}
 	limits := c.p.cfg.Quota.Of(q.Tenant)
 	asked, err := c.priority()
@@ -197,45 +190,4 @@ func (c *call) unattainable(p *route.Plan) error {
 		return nil
 	}
 	return fault.ErrUnattainable
-}
-
-// hold counts the head of the request in the memory of requests, for as long as the request lasts. HTTP/2 may carry it
-// in a few bytes, and package extproc in a message of any size.
-func (c *call) hold() error {
-	fields, bytes := weigh(c.R.Header)
-	bytes += len(c.R.RequestURI)
-	if fields > mostFields || int64(bytes) > c.p.cfg.HeaderBytes {
-		return fault.ErrHead
-	}
-	if bytes += fields * fieldBytes; bytes <= commonHead {
-		return nil
-	}
-	if !c.p.bodies.Take(bytes) {
-		return body.ErrNoRoom
-	}
-	c.head = bytes
-	return nil
-}
-
-// holdAnswer counts the head of an answer in the same memory, instead of an earlier answer's.
-func (c *call) holdAnswer(h http.Header) error {
-	fields, bytes := weigh(h)
-	if fields > mostFields {
-		return fault.ErrAnswerHead
-	}
-	if bytes += fields * fieldBytes; bytes <= commonHead {
-		bytes = 0
-	}
-	if bytes != c.answerHead {
-		c.p.bodies.Add(bytes - c.answerHead)
-		c.answerHead = bytes
-	}
-	return nil
-}
-
-// letGo ends what hold and holdAnswer have counted.
-func (c *call) letGo() {
-	if n := c.head + c.answerHead; n > 0 {
-		c.p.bodies.Give(n)
-	}
 }

@@ -1,18 +1,20 @@
-// Package proxy is the HTTP door. It reads a request once, asks the fleet where to send it, sends its bytes there, and
-// relays the answer piece by piece.
+// Package proxy serves clients over HTTP. It reads a request once, asks the fleet where to send it, sends its bytes
+// there, and relays the answer piece by piece.
 //
 // It owns the requests being served, the loop over their attempts, the order of the two legs of a split request, and
 // the relay of answers. The packages below it own the rest:
 //
-//   - gate: which requests may enter
-//   - who: tenant, caller and conversation of a request
-//   - body: its bytes
+//   - paths: which requests may enter
+//   - identity: tenant, caller and conversation of a request
+//   - quota: limits of tenants and clients
+//   - body: a request's bytes
 //   - send: the request sent to one endpoint
-//   - patience: time limits towards engines
+//   - external: requests that another program sends, such as Envoy
+//   - timeouts: time limits towards engines
 //   - client: writing to a client, with time limits
 //   - rewrite: changes of answers
 //   - fault: errors for clients
-//   - handoff: state that split requests leave for later ones
+//   - transfers: what split requests leave for later ones
 //   - catalog: the lists of models
 //   - h1: the connections to engines in plain text
 //

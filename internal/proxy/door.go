@@ -166,7 +166,7 @@ type Proxy struct {
 	closings *send.Closings // ends of sessions that engines are to be told
 	moved    *moved
 
-	callers   maphash.Seed // see callerOf
+	callers   maphash.Seed // see identity.CallerOf
 	via       *send.Via
 	origins   *origins
 	foreign   *names // of pages that were refused

@@ -1,6 +1,11 @@
 package proxy
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/warmpath/warmpath/internal/proxy/body"
+	"github.com/warmpath/warmpath/internal/proxy/fault"
+)
 
 const (
 	// mostFields is how many fields a head may have, of a request or of an answer: what vLLM's own server takes
@@ -21,4 +26,45 @@ func weigh(h http.Header) (fields, bytes int) {
 		}
 	}
 	return fields, bytes
+}
+
+// countHead counts the head of the request in the memory of requests, for as long as the request lasts. HTTP/2 may
+// carry it in a few bytes, and package extproc in a message of any size.
+func (c *call) countHead() error {
+	fields, bytes := weigh(c.R.Header)
+	bytes += len(c.R.RequestURI)
+	if fields > mostFields || int64(bytes) > c.p.cfg.HeaderBytes {
+		return fault.ErrHead
+	}
+	if bytes += fields * fieldBytes; bytes <= commonHead {
+		return nil
+	}
+	if !c.p.bodies.Take(bytes) {
+		return body.ErrNoRoom
+	}
+	c.headBytes = bytes
+	return nil
+}
+
+// countAnswerHead counts the head of an answer in the same memory, instead of an earlier answer's.
+func (c *call) countAnswerHead(h http.Header) error {
+	fields, bytes := weigh(h)
+	if fields > mostFields {
+		return fault.ErrAnswerHead
+	}
+	if bytes += fields * fieldBytes; bytes <= commonHead {
+		bytes = 0
+	}
+	if bytes != c.answerHeadBytes {
+		c.p.bodies.Add(bytes - c.answerHeadBytes)
+		c.answerHeadBytes = bytes
+	}
+	return nil
+}
+
+// releaseHeads ends what countHead and countAnswerHead have counted.
+func (c *call) releaseHeads() {
+	if n := c.headBytes + c.answerHeadBytes; n > 0 {
+		c.p.bodies.Give(n)
+	}
 }

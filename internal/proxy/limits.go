@@ -76,7 +76,7 @@ func (c *call) unwatchClient() bool {
 // left ends the call's waits: the client is gone.
 func (c *call) left() {
 	c.cancelable.End(nil)
-	// begin checks cancelable after it has set these
+	// startAttempt checks cancelable after it has set these
 	for _, w := range []*timeouts.Watch{c.watch.Load(), c.prefillWatch.Load()} {
 		if w != nil {
 			w.End(nil)

@@ -51,10 +51,15 @@ func (c *call) answerJSON(v any) {
 		c.refuse(err)
 		return
 	}
+	c.p.origins.tell(readerOf(c.R, c.p.cfg.Origins), c.client.Header())
+	c.answerOwn("application/json", body)
+}
+
+// answerOwn sends a whole answer of the router's own.
+func (c *call) answerOwn(media string, body []byte) {
 	client.PassOver(c.client.Writer(), c.R, c.p.cfg.ReadBody)
 	h := c.client.Header()
-	c.p.origins.tell(readerOf(c.R, c.p.cfg.Origins), h)
-	h.Set("Content-Type", "application/json")
+	h.Set("Content-Type", media)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	c.served.Status = http.StatusOK
 	c.sent.Store(true)

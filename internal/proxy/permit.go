@@ -126,8 +126,8 @@ func (c *call) visible() (names []string) {
 	return names
 }
 
-// seen is an error without the models that the caller may not use.
-func (c *call) seen(err error) error {
+// hideModels takes the models that the caller may not use out of an error.
+func (c *call) hideModels(err error) error {
 	if c.allowed.All() {
 		return err
 	}

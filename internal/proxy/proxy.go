@@ -23,7 +23,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := newCall(p, w, r)
 	p.flights.add(&c.place, c)
 	defer c.end()
-	err := c.hold()
+	err := c.countHead()
 	if err == nil {
 		err = c.awaitStart()
 	}
@@ -167,7 +167,7 @@ func (p *Proxy) Run(ctx context.Context) {
 	every := min(max(tick, 5*time.Millisecond), 250*time.Millisecond)
 	t := time.NewTicker(every)
 	defer t.Stop()
-	gone := timeouts.NewGone()
+	gone := timeouts.NewUnreachable()
 	var looked time.Time
 	last := time.Now()
 	for {

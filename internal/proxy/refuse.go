@@ -23,7 +23,7 @@ func (c *call) refuse(err error) {
 		return
 	}
 	c.comments.end()
-	err = c.seen(err)
+	err = c.hideModels(err)
 	f := fault.Of(err)
 	c.served.Error = f.Code
 	c.served.Status = f.Status

@@ -94,7 +94,7 @@ type relay struct {
 
 	strip    rewrite.UsageStrip
 	answered bool // the fleet has been told that the answer began
-	holding  bool // the fleet has been told which endpoint holds the response
+	named    bool // the fleet has been told which endpoint holds the response
 	strips   bool // the usage chunk that the router asked for is removed
 	watching bool // only learn whether the engine sends such a chunk
 }
@@ -199,7 +199,7 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 	if r.holds(piece) {
 		return nil, true
 	}
-	if !r.pieces && !r.opaque && r.answersWhole() && r.empty() && answer.Nothing(piece) {
+	if !r.pieces && !r.opaque && r.mustAnswer() && r.empty() && answer.Nothing(piece) {
 		return r.broken(fault.ErrTruncated), false
 	}
 	if code, said, ok := r.complaint(piece); ok {
@@ -248,13 +248,13 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 // announce tells the fleet which endpoint holds a response before the client can refer to it: a running response can be
 // cancelled.
 func (r *relay) announce() {
-	if r.c.API != prompt.Responses || r.holding || r.fin.Outcome != fleet.OK {
+	if r.c.API != prompt.Responses || r.named || r.fin.Outcome != fleet.OK {
 		return
 	}
 	if r.fin.Response == "" {
 		r.fin.Response = r.scanner.ResponseID()
 	}
-	if r.holding = r.fin.Response != ""; r.holding {
+	if r.named = r.fin.Response != ""; r.named {
 		r.c.p.fleet.Observe(route.ResponseStarted{Lease: r.d.Lease, Response: r.fin.Response})
 	}
 }
@@ -541,7 +541,7 @@ func (r *relay) finish() (next *route.Plan) {
 	if c.API == prompt.Responses {
 		r.fin.Usage = c.p.reports.read(r.d.Endpoint.URL, r.fin.Usage)
 	}
-	r.fin.Usage = c.found(r.fin.Usage)
+	r.fin.Usage = c.learnable(r.fin.Usage)
 	if r.fin.Outcome == fleet.OK && !r.opaque {
 		r.keepReturned(r.tail.Bytes)
 	}
@@ -554,7 +554,7 @@ func (r *relay) truncated() bool {
 	end := answer.EndOf(r.d.Kind, r.c.API.String())
 	switch {
 	case !r.events && !r.lines:
-		return r.answersWhole() && r.empty()
+		return r.mustAnswer() && r.empty()
 	case end == answer.EndNone, r.fin.Outcome != fleet.OK, r.scanner.Failed():
 		return false
 	case end == answer.EndLearnt, end == answer.EndStopped && !r.scanner.Native():
@@ -569,8 +569,8 @@ func (r *relay) truncated() bool {
 	return !r.scanner.Done()
 }
 
-// answersWhole reports whether a plain answer to this request always has content. The text of a recording may be none.
-func (r *relay) answersWhole() bool { return r.c.API != prompt.Other || r.c.Repeats && r.json }
+// mustAnswer reports whether a plain answer to this request always has content. The text of a recording may be none.
+func (r *relay) mustAnswer() bool { return r.c.API != prompt.Other || r.c.Repeats && r.json }
 
 // empty reports whether a request for an answer got none, with status 200 or 204.
 func (r *relay) empty() bool {
@@ -586,7 +586,7 @@ func (r *relay) broken(err error) (next *route.Plan) {
 	if !c.sent.Load() {
 		return r.lost(err)
 	}
-	if r.whole() {
+	if r.complete() {
 		return r.finish()
 	}
 	r.count()
@@ -618,8 +618,8 @@ func (r *relay) endEvent() bool {
 	return end == "" || r.c.write([]byte(end))
 }
 
-// whole reports whether a stream has been passed on to the end of its end mark.
-func (r *relay) whole() bool {
+// complete reports whether a stream has been passed on to the end of its end mark.
+func (r *relay) complete() bool {
 	return r.scanner.Done() && (r.between() || !r.events && r.ending[len(r.ending)-1] == '\n')
 }
 
@@ -644,10 +644,7 @@ func (a *attempt) head(from http.Header) {
 	h, named := c.client.Header(), from["Connection"]
 	stripCORS(from, reader, c.p.cfg.Origins)
 	for k, v := range from {
-		if len(named) > 0 && send.NamedByConnection(named, k) {
-			continue
-		}
-		if !send.HopByHop(k) && send.Told(k) {
+		if !send.HopByHop(k) && send.Told(k) && !httpguts.HeaderValuesContainsToken(named, k) {
 			h[k] = v
 		}
 	}

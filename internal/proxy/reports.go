@@ -17,9 +17,10 @@ type reports struct {
 	found map[string]struct{} // URLs of servers
 }
 
-// found is the usage that an engine reports. One that reads no cache for a request finds nothing, whatever it has. Of
-// several answers one finds what another has had computed (vLLM 0.33.0: 128 of 130 tokens of a new prompt with n 2).
-func (c *call) found(u fleet.Usage) fleet.Usage {
+// learnable is the usage that an engine reports, without cached tokens that say nothing of its cache. One that reads no
+// cache for a request finds nothing, whatever it has. Of several answers one finds what another has had computed (vLLM
+// 0.33.0: 128 of 130 tokens of a new prompt with n 2).
+func (c *call) learnable(u fleet.Usage) fleet.Usage {
 	if c.Request.ReadsNoCache || c.Prompt.N > 1 {
 		u.CachedTokens, u.CachedKnown = 0, false
 	}

@@ -3,11 +3,9 @@ package proxy
 import (
 	"html"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/internal/proxy/client"
 )
 
 // asksRoot reports whether a request asks what is at the listener's root: people do, and load balancers. Where all
@@ -57,14 +55,6 @@ func (c *call) answerRoot() {
 		`<a href="/v1/models">/v1/models</a> lists the models.</p>
 <p>The status page is ` + link + `.</p></html>
 `
-	client.PassOver(c.client.Writer(), c.R, p.cfg.ReadBody)
-	h := c.client.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Length", strconv.Itoa(len(page)))
-	h.Set("Content-Security-Policy", "default-src 'none'")
-	c.served.Status = http.StatusOK
-	c.sent.Store(true)
-	c.client.WriteHeader(http.StatusOK)
-	_, _ = c.client.Send([]byte(page), false)
-	c.served.BytesOut += int64(len(page))
+	c.client.Header().Set("Content-Security-Policy", "default-src 'none'")
+	c.answerOwn("text/html; charset=utf-8", []byte(page))
 }

@@ -54,11 +54,9 @@ type split struct {
 	concurrent *concurrentLeg
 }
 
-const (
-	// keepFor is how long a prefiller's KV cache is assumed to be available for transfer: half of the shortest lease in
-	// use (vLLM's kv_lease_duration is 30 s).
-	keepFor = 15 * time.Second
-)
+// keepFor is how long a prefiller's KV cache is assumed to be available for transfer: half of the shortest lease in use
+// (vLLM's kv_lease_duration is 30 s).
+const keepFor = 15 * time.Second
 
 // splits reports whether the request can be served in two legs, as far as is known before endpoints are chosen.
 func (c *call) splits() bool {
@@ -95,7 +93,7 @@ func (c *call) serveSplit(plan *route.Plan) (next *route.Plan) {
 		s.conn = c.p.sender.Connector(plan.Prefill.Kind)
 		if s.conn == nil || s.conn.Fits(&s.x) != nil {
 			c.Request.Splits = false
-			return s.whole(fault.ErrNoConnector)
+			return s.fallBack(fault.ErrNoConnector)
 		}
 		if s.conn.Order() != handover.PrefillFirst {
 			return s.together()
@@ -111,7 +109,7 @@ func (c *call) serveSplit(plan *route.Plan) (next *route.Plan) {
 	s.x.Decoder = s.plan.Endpoint
 	message, err := s.conn.Decode(&s.x, &s.handed)
 	if err != nil {
-		return s.whole(err)
+		return s.fallBack(err)
 	}
 	c.p.fleet.Observe(route.Transferring{Lease: s.plan.Lease})
 	s.await()
@@ -140,8 +138,9 @@ func (s *split) compute() (next *route.Plan, ok bool) {
 	}
 }
 
-// whole sends the unsplit request to a decoder, which computes the prompt itself, or answers the client with the error.
-func (s *split) whole(cause error) (next *route.Plan) {
+// fallBack sends the unsplit request to a decoder, which computes the prompt itself, or answers the client with the
+// error.
+func (s *split) fallBack(cause error) (next *route.Plan) {
 	c := s.c
 	c.Request.Fails = !errors.Is(cause, fault.ErrNoConnector)
 	c.keepSession(s.plan.Session)
@@ -220,7 +219,7 @@ func (s *split) exchange(a *attempt, message *handover.Message) error {
 	}
 	s.handed, err = s.conn.Reply(&s.x, body)
 	if s.handed.Known {
-		s.prefill.Usage = s.c.found(s.handed.Usage)
+		s.prefill.Usage = s.c.learnable(s.handed.Usage)
 	}
 	c.p.fleet.Observe(route.FirstByte{Lease: s.prefill.Lease})
 	s.ready, s.readyAt = err == nil, time.Now()

@@ -45,7 +45,7 @@ func (s *split) instead(err error) (next *route.Plan, again bool) {
 	if s.elsewhere() {
 		return nil, true
 	}
-	return s.whole(err), false
+	return s.fallBack(err), false
 }
 
 // elsewhere reserves another prefiller for the one that failed.

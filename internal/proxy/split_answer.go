@@ -60,43 +60,30 @@ func (s *split) rewrites(a *attempt) *rewrite.Cached {
 	if s == nil || !a.AsLeg() {
 		return nil
 	}
-	if s.underway() {
-		return rewrite.NewCached(nil, func() []byte { return s.foundConcurrently(a) })
+	if !s.prefillOver() {
+		return rewrite.NewCached(nil, func() []byte { return s.awaitCached(a) })
 	}
-	if found := s.found(); found != nil {
-		return rewrite.NewCached(found, nil)
+	if cached := s.cachedCount(); cached != nil {
+		return rewrite.NewCached(cached, nil)
 	}
 	return nil
 }
 
-// found is the prefiller's count of cached tokens; nil if it is unknown or the decoder reports it.
-func (s *split) found() []byte {
+// cachedCount is the prefiller's count of cached tokens; nil if it is unknown or the decoder reports it.
+func (s *split) cachedCount() []byte {
 	if s.handed.Honest || !s.ready || !s.handed.Known || !s.handed.Usage.CachedKnown {
 		return nil
 	}
 	return rewrite.AppendCount(nil, s.handed.Usage.CachedTokens)
 }
 
-// foundConcurrently is found for a prefill leg that may be running. The decoder reports usage only after the prompt was
+// awaitCached is cachedCount for a prefill leg that may be running. The decoder reports usage only after the prompt was
 // computed, so the prefiller's reply is due.
-func (s *split) foundConcurrently(a *attempt) []byte {
+func (s *split) awaitCached(a *attempt) []byte {
 	if !s.replied(a, time.After(replyWait)) {
 		return nil
 	}
-	return s.found()
-}
-
-// underway reports whether the prefill leg still runs beside the decode leg, so that its state must not be read.
-func (s *split) underway() bool {
-	if s.concurrent == nil {
-		return false
-	}
-	select {
-	case <-s.concurrent.done:
-		return false
-	default:
-		return true
-	}
+	return s.cachedCount()
 }
 
 // answered sends the prefiller's answer to the client when its first token was also the last. No decoder is asked; its

@@ -57,7 +57,7 @@ func (s *split) together() (next *route.Plan) {
 	}
 	if err != nil {
 		a.over()
-		return s.whole(err)
+		return s.fallBack(err)
 	}
 	b := &concurrentLeg{attempt: a, done: make(chan struct{}), answered: make(chan struct{})}
 	s.concurrent, s.waiting = b, 0
@@ -173,7 +173,8 @@ func (s *split) prefillFailed(a *attempt) bool {
 	return true
 }
 
-// prefillOver reports that the prefill leg beside the decode leg, if any, is over and does not send the body any more.
+// prefillOver reports that the prefill leg beside the decode leg, if any, is over: it does not send the body any more,
+// and its state may be read.
 func (s *split) prefillOver() bool {
 	if s == nil || s.concurrent == nil {
 		return true
@@ -219,7 +220,7 @@ func (s *split) join(answered bool) {
 	b.attempt.over()
 	s.concurrent = nil
 	if s.ready && s.handed.Honest && !s.handed.Known { // the decoder reports the prefiller's count
-		s.prefill.Usage = s.c.found(s.answer)
+		s.prefill.Usage = s.c.learnable(s.answer)
 		s.prefill.Usage.OutputTokens = 0
 	}
 	s.endPrefill()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
 	"github.com/warmpath/warmpath/internal/proxy/paths"
 	"github.com/warmpath/warmpath/internal/proxy/send"
 	"github.com/warmpath/warmpath/internal/proxy/timeouts"
@@ -65,6 +66,14 @@ func (c *call) upgrade() {
 		c.pending = nil
 		next = c.upgradeAt(next)
 	}
+}
+
+// isUpgrade reports whether the client wants to change the protocol with the engine. An offer of HTTP/2 is for the
+// router, which does not accept it: such a request is served normally (RFC 9110, section 7.8).
+func isUpgrade(r *http.Request) bool {
+	to := send.Named(r.Header).Get("Upgrade")
+	return to != "" && !strings.EqualFold(to, "h2c") && r.Method == http.MethodGet && identity.Printable(to) &&
+		httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade")
 }
 
 // errElsewhere ends an attempt whose answer is not passed on, since another endpoint is asked.

@@ -26,7 +26,7 @@ const slowWrite = 50 * time.Millisecond
 // cutGrace is how long a client may take for the last bytes after its answer has been given up.
 const cutGrace = time.Second
 
-// Client is the client of one request. Begin must be called first.
+// Client is the client of one request. Start must be called first.
 type Client struct {
 	w    http.ResponseWriter
 	r    *http.Request

@@ -6,7 +6,7 @@ import "time"
 type bucket struct {
 	perMinute float64 // 0 for no limit
 	used      float64 // here, since it was full
-	surcharge float64 // of these: what was charged more since other routers are not heard, see Table.Heard
+	surcharge float64 // of these: what was charged more since other routers are not heard, see Table.SetRouters
 	elsewhere float64 // used at other routers
 }
 

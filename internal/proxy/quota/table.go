@@ -149,8 +149,8 @@ func (t *Table) limitsOfHash(tenant uint64) Limits {
 	return t.cfg.Each
 }
 
-// Of is the limits of a tenant; of the queue's it is the part that these routers have, see Heard. If tenants are not
-// distinguished, its priority and wait are those of all.
+// Of is the limits of a tenant; of the queue's it is the part that these routers have, see SetRouters. If tenants are
+// not distinguished, its priority and wait are those of all.
 func (t *Table) Of(tenant string) Limits {
 	if t == nil {
 		return Limits{}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/warmpath/warmpath/engine/handover"
 )
 
@@ -71,26 +73,14 @@ func Told(name string) bool {
 
 // copyEndToEnd copies the end-to-end headers, except those withheld.
 func copyEndToEnd(to, from http.Header, transfers bool) {
-	named := from["Connection"]
+	named := from["Connection"] // these end at a proxy too
 	for k, v := range from {
-		if HopByHop(k) || Withheld(k, transfers) || len(named) > 0 && NamedByConnection(named, k) {
+		if HopByHop(k) || Withheld(k, transfers) || httpguts.HeaderValuesContainsToken(named, k) {
 			continue
 		}
 		to[k] = v
 	}
 	delete(to, "Expect")
-}
-
-// NamedByConnection reports whether a Connection header names another one, which then ends at a proxy too.
-func NamedByConnection(values []string, name string) bool {
-	for _, v := range values {
-		for token := range strings.SplitSeq(v, ",") {
-			if strings.EqualFold(strings.TrimSpace(token), name) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // setHeader sets or removes a header of a leg.

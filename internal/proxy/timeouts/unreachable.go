@@ -18,14 +18,13 @@ type Unreachable struct {
 	up        map[string]int     // number of endpoints that are up, by pool
 }
 
-// NewGone makes an empty list.
-func NewGone() *Unreachable {
+// NewUnreachable makes an empty list.
+func NewUnreachable() *Unreachable {
 	return &Unreachable{endpoints: map[string]error{}, mute: map[[2]string]bool{}, up: map[string]int{}}
 }
 
 // others reports whether the pool has an endpoint that is up for what waits at one that is gone. An engine that hangs
-// may recover, but not sooner than another one answers.
-// One that is mute for a model is up itself.
+// may recover, but not sooner than another one answers. One that is mute for a model is up itself.
 func (g *Unreachable) others(pool string, why error) bool {
 	if errors.Is(why, ErrMute) {
 		return g.up[pool] > 1

@@ -101,7 +101,7 @@ func TestMuteForOneModel(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := NewWatch(context.Background(), decided(), tt.model, tt.moves)
 			w.Wait(time.Hour)
-			gone := NewGone()
+			gone := NewUnreachable()
 			gone.looked = instant.Of(w.Moved()) + 1
 			gone.mute[[2]string{"e0", "m"}] = true
 			gone.up["m"] = tt.up
