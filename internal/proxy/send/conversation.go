@@ -119,7 +119,10 @@ func (a *Outgoing) tellConversation(edits []prompt.Edit) []prompt.Edit {
 	switch {
 	case form == fleet.IDUnknown || set:
 	case form == fleet.IDDisagg:
-		edits = a.tellInDisagg(edits)
+		id := jsonscan.AppendString(nil, a.d.Session)
+		if set, ok := a.setInDisagg(edits, conversationID, id, true); ok {
+			edits, a.sentForm = set, form
+		}
 	case at.Len() == 0 || string(c.Body.Bytes[at.Start:at.End]) == "null":
 		value := jsonscan.AppendString([]byte(`{"`+conversationID+`":`), a.d.Session)
 		edits = append(edits, c.Prompt.SetField(conversationParams, append(value, '}')))
@@ -138,18 +141,22 @@ func (a *Outgoing) untell(edits []prompt.Edit, at jsonscan.Span) []prompt.Edit {
 	return edits
 }
 
-// tellInDisagg puts the id into the disaggregated_params of the request or its leg, if it has some.
-func (a *Outgoing) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
-	c := a.c
-	id := jsonscan.AppendString(nil, a.d.Session)
+// setInDisagg sets a member of the disaggregated_params of the request or its leg, where it has some; with keep, unless
+// they have that member. done is false where it is not set.
+func (a *Outgoing) setInDisagg(
+	edits []prompt.Edit,
+	name string,
+	value []byte,
+	keep bool,
+) (out []prompt.Edit, done bool) {
 	with := func(object []byte, head int) ([]byte, bool) {
-		if names, ok := memberNames(object[head:]); !ok || slices.Contains(names, conversationID) {
+		if names, ok := memberNames(object[head:]); keep && (!ok || slices.Contains(names, name)) {
 			return nil, false
 		}
-		out, err := prompt.SetMember(bytes.Clone(object[:head]), object[head:], conversationID, id)
+		out, err := prompt.SetMember(bytes.Clone(object[:head]), object[head:], name, value)
 		return out, err == nil
 	}
-	at := c.Prompt.Field(disaggregatedParams)
+	at := a.c.Prompt.Field(disaggregatedParams)
 	for i := range edits {
 		head := 0
 		switch e := &edits[i]; {
@@ -159,18 +166,20 @@ func (a *Outgoing) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
 		default:
 			continue
 		}
-		if out, ok := with(edits[i].With, head); ok {
-			edits[i].With, a.sentForm = out, fleet.IDDisagg
+		set, ok := with(edits[i].With, head)
+		if ok {
+			edits[i].With = set
 		}
-		return edits
+		return edits, ok
 	}
-	if at.Len() > 0 {
-		if out, ok := with(c.Body.Bytes[at.Start:at.End], 0); ok {
-			a.sentForm = fleet.IDDisagg
-			return append(edits, c.Prompt.SetField(disaggregatedParams, out))
-		}
+	if at.Len() == 0 {
+		return edits, false
 	}
-	return edits
+	set, ok := with(a.c.Body.Bytes[at.Start:at.End], 0)
+	if !ok { // not an object: the engine may report it
+		return edits, false
+	}
+	return append(edits, a.c.Prompt.SetField(disaggregatedParams, set)), true
 }
 
 // sets reports whether an edit already sets the member, whose value is at the given place if present.
