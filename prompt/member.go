@@ -18,11 +18,7 @@ func SetMember(dst, object []byte, name string, jsonValue []byte) ([]byte, error
 		if kind == jsonscan.Bad {
 			return dst, c.Err()
 		}
-		key, plain := c.Raw()
-		if !plain {
-			key = jsonscan.AppendDecoded(nil, key)
-		}
-		found := string(key) == name
+		found := string(decoded(&c)) == name
 		value := c.Next()
 		start := c.At().Start
 		if !c.Skip(value) {

@@ -38,11 +38,7 @@ type models struct {
 func (m *models) object(depth int) bool {
 	kind := m.c.Next()
 	for ; kind == jsonscan.Key; kind = m.c.Next() {
-		raw, plain := m.c.Raw()
-		if !plain {
-			raw = jsonscan.AppendDecoded(nil, raw)
-		}
-		name, value, ok := string(raw), m.c.Next(), false
+		name, value, ok := string(decoded(&m.c)), m.c.Next(), false
 		switch {
 		case name == "model", depth == 1 && (name == "lora_path" || m.show && name == "name"):
 			var named bool
@@ -122,11 +118,7 @@ func (m *models) further(kind jsonscan.Kind, depth int) bool {
 		return true
 	case kind == jsonscan.Object && depth < deepest:
 		for kind = m.c.Next(); kind == jsonscan.Key; kind = m.c.Next() {
-			raw, plain := m.c.Raw()
-			if !plain {
-				raw = jsonscan.AppendDecoded(nil, raw)
-			}
-			names := string(raw) == "model"
+			names := string(decoded(&m.c)) == "model"
 			if value := m.c.Next(); value == jsonscan.Array || names {
 				if !m.further(value, depth+1) {
 					return false
@@ -145,11 +137,7 @@ func (m *models) further(kind jsonscan.Kind, depth int) bool {
 func (m *models) adapter() bool {
 	kind := m.c.Next()
 	for ; kind == jsonscan.Key; kind = m.c.Next() {
-		raw, plain := m.c.Raw()
-		if !plain {
-			raw = jsonscan.AppendDecoded(nil, raw)
-		}
-		name, value := string(raw), m.c.Next()
+		name, value := string(decoded(&m.c)), m.c.Next()
 		switch {
 		case value == jsonscan.String &&
 			(name == "lora_name" || name == "name" || name == "lora_path" || name == "path"):

@@ -79,11 +79,7 @@ func (r *refs) object(depth int, item bool) bool {
 	reference, typed, others := false, false, false
 	kindOf := r.c.Next()
 	for ; kindOf == jsonscan.Key; kindOf = r.c.Next() {
-		raw, plain := r.c.Raw()
-		if !plain {
-			raw = jsonscan.AppendDecoded(nil, raw)
-		}
-		name, value := string(raw), r.c.Next()
+		name, value := string(decoded(&r.c)), r.c.Next()
 		switch {
 		case value == jsonscan.String && (name == "id" || name == "type"):
 			if text := jsonscan.Decode(r.body, r.c.At()); name == "id" {
@@ -214,11 +210,7 @@ func (r *refs) value(kind jsonscan.Kind, depth int) bool {
 func (r *refs) named(depth int) bool {
 	kind := r.c.Next()
 	for ; kind == jsonscan.Key; kind = r.c.Next() {
-		raw, plain := r.c.Raw()
-		if !plain {
-			raw = jsonscan.AppendDecoded(nil, raw)
-		}
-		name, value := string(raw), r.c.Next()
+		name, value := string(decoded(&r.c)), r.c.Next()
 		switch {
 		case value == jsonscan.String && name == "id":
 			r.ids = append(r.ids, jsonscan.Decode(r.body, r.c.At()))

@@ -95,10 +95,7 @@ func (e *event) member(key, value, rest []byte) {
 		e.item = rest
 	case "prompt_progress":
 		e.progress = filled(rest)
-	case "delta", "text", "content", "response", "thinking", "output_ids":
-		e.known = true
-		e.text = e.text || says(rest)
-	case "message":
+	case "delta", "text", "content", "response", "thinking", "output_ids", "message":
 		e.known = true
 		e.text = e.text || says(rest)
 	case "done":

@@ -147,8 +147,10 @@ func errorMessage(event []byte) string {
 	if json.Unmarshal(value, &text) != nil {
 		return ""
 	}
-	if len(text) > longestMessage {
-		text = strings.ToValidUTF8(text[:longestMessage], "")
-	}
-	return text
+	return shortened(text)
+}
+
+// shortened is a message with longestMessage bytes at most, cut between characters.
+func shortened(message string) string {
+	return strings.ToValidUTF8(message[:min(len(message), longestMessage)], "")
 }

@@ -61,7 +61,7 @@ func refusedGenerate(piece []byte) (code int, said string, ok bool) {
 	if !refused || a.Text != "" || len(a.OutputIDs) > 0 || a.Meta.Output > 0 {
 		return 0, "", false
 	}
-	return r.Status, r.Message[:min(len(r.Message), longestMessage)], true
+	return r.Status, shortened(r.Message), true
 }
 
 func refusedChoices(piece []byte) (code int, said string, ok bool) {
