@@ -2,7 +2,6 @@ package kvevents
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -42,14 +41,10 @@ type Follower struct {
 
 	mu        sync.Mutex // guards what follows
 	endpoints []fleet.Endpoint
-	told      map[string][]fleet.KVSource // by endpoint: as its engine reports
+	engines   map[string]*engineFacts // by endpoint
 	streams   map[target]*stream
-	ended     map[string]kvstream.Counts // counts of ended streams, by endpoint
 
 	publishers map[publication]*publisher // that connect to the router
-	models     map[string][]string        // by endpoint: models of its engine
-	first      map[string]int             // by endpoint: fleet.Report.FirstRank, where it is not 0
-	waited     map[string]bool            // endpoints already reported as not connected
 	crowded    bool                       // too many topics were already reported
 
 	hosts hosts // of endpoints that they name
@@ -65,6 +60,25 @@ type Follower struct {
 	listeners []net.Listener // set before Run
 
 	wg sync.WaitGroup
+}
+
+// engineFacts is what is known of an endpoint's engine.
+type engineFacts struct {
+	sources   []fleet.KVSource // as it reports
+	models    []string
+	firstRank int             // see fleet.Report.FirstRank
+	ended     kvstream.Counts // of streams that have ended
+	awaited   bool            // that it has not connected was already reported
+}
+
+// factsOf is what is known of an endpoint's engine; mu is held.
+func (f *Follower) factsOf(endpoint string) *engineFacts {
+	e := f.engines[endpoint]
+	if e == nil {
+		e = &engineFacts{}
+		f.engines[endpoint] = e
+	}
+	return e
 }
 
 // target is the source of a stream.
@@ -93,11 +107,9 @@ func New(cfg Config, with Tokenizer, client *http.Client, observe func(route.Eve
 		allowed: allowed,
 		cfg:     cfg, with: with, reading: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/4)), client: client,
 		observe: observe, log: log, poke: make(chan struct{}, 1), questions: make(chan question, tokenQueue),
-		told: map[string][]fleet.KVSource{}, streams: map[target]*stream{}, ended: map[string]kvstream.Counts{},
+		engines: map[string]*engineFacts{}, streams: map[target]*stream{}, publishers: map[publication]*publisher{},
 		room: zmtp.NewRoom(mostReading), unknown: make(chan struct{}, 1), hosts: hosts{},
 		resolve: net.DefaultResolver.LookupNetIP, lookEvery: lookAgain,
-		publishers: map[publication]*publisher{}, models: map[string][]string{}, first: map[string]int{},
-		waited: map[string]bool{},
 	}
 }
 
@@ -106,7 +118,7 @@ func (f *Follower) Set(endpoints []fleet.Endpoint) {
 	f.mu.Lock()
 	f.endpoints = slices.Clone(endpoints)
 	f.mu.Unlock()
-	f.hint()
+	wake(f.poke)
 }
 
 // Listener receives from the fleet where engines publish, and the begin and end of answers at polled ones.
@@ -119,49 +131,32 @@ func (f *Follower) Listener() live.Listener {
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.serves(p.Endpoint, p.Report.Models)
-		f.counts(p.Endpoint, &p.Report)
-		if p.Report.KVSources == nil {
-			return
-		}
-		if s := p.Report.KVSources; !slices.Equal(s, f.told[p.Endpoint]) {
-			f.told[p.Endpoint] = slices.Clone(s)
-			f.hint()
+		if e := f.factsOf(p.Endpoint); e.report(&p.Report, len(f.listeners) > 0) {
+			wake(f.poke)
 		}
 	}}
 }
 
-// serves notes the models of an engine, which distinguish topics of engines that connect; mu is held.
-func (f *Follower) serves(endpoint string, models []fleet.Model) {
-	if len(f.listeners) == 0 || models == nil {
-		return
+// report takes in where an engine publishes and, where engines connect, what distinguishes their topics: the models,
+// and from which number on the ranks are counted. It reports whether something is new.
+func (e *engineFacts) report(r *fleet.Report, listens bool) (fresh bool) {
+	if r.KVSources != nil && !slices.Equal(r.KVSources, e.sources) {
+		e.sources, fresh = slices.Clone(r.KVSources), true
 	}
-	had := f.models[endpoint]
-	if slices.EqualFunc(models, had, func(m fleet.Model, id string) bool { return m.ID == id }) {
-		return
+	if !listens {
+		return fresh
 	}
-	ids := make([]string, 0, len(models))
-	for _, m := range models {
-		ids = append(ids, m.ID)
+	same := func(m fleet.Model, id string) bool { return m.ID == id }
+	if r.Models != nil && !slices.EqualFunc(r.Models, e.models, same) {
+		e.models, fresh = nil, true
+		for _, m := range r.Models {
+			e.models = append(e.models, m.ID)
+		}
 	}
-	f.models[endpoint] = ids
-	f.hint()
-}
-
-// counts notes from which number on an engine counts its ranks; mu is held.
-func (f *Follower) counts(endpoint string, r *fleet.Report) {
-	if len(f.listeners) == 0 || r.Ranks == 0 || r.FirstRank == f.first[endpoint] {
-		return
+	if r.Ranks != 0 && r.FirstRank != e.firstRank {
+		e.firstRank, fresh = r.FirstRank, true
 	}
-	f.first[endpoint] = r.FirstRank
-	f.hint()
-}
-
-func (f *Follower) hint() {
-	select {
-	case f.poke <- struct{}{}:
-	default:
-	}
+	return fresh
 }
 
 // Run reads events until ctx ends, and returns when all goroutines have.
@@ -209,11 +204,7 @@ func (f *Follower) reconcile(ctx context.Context) {
 		if !names[s.at.endpoint] {
 			continue
 		}
-		state, detail := kvstream.None, "not followed any more"
-		if worst, others := f.worst(s.at.endpoint, s, true); others {
-			state, detail = worst, fmt.Sprintf("rank %d: %s", s.at.rank, detail)
-		}
-		f.observe(route.KVStreamState{Endpoint: s.at.endpoint, State: state, Detail: detail, Lost: true})
+		s.say(kvstream.None, "not followed any more", blocksLost)
 	}
 	f.sayAwaited(f.start(ctx))
 }
@@ -245,16 +236,10 @@ func (f *Follower) drop() (gone []*stream, names map[string]bool) {
 			gone = append(gone, s)
 			delete(f.streams, t)
 			f.news.remove(s)
-			sum := f.ended[t.endpoint]
-			sum.Add(s.counts())
-			f.ended[t.endpoint] = sum
+			f.factsOf(t.endpoint).ended.Add(s.counts())
 		}
 	}
-	maps.DeleteFunc(f.told, func(name string, _ []fleet.KVSource) bool { return !names[name] })
-	maps.DeleteFunc(f.ended, func(name string, _ kvstream.Counts) bool { return !names[name] })
-	maps.DeleteFunc(f.models, func(name string, _ []string) bool { return !names[name] })
-	maps.DeleteFunc(f.first, func(name string, _ int) bool { return !names[name] })
-	maps.DeleteFunc(f.waited, func(name string, _ bool) bool { return !names[name] })
+	maps.DeleteFunc(f.engines, func(name string, _ *engineFacts) bool { return !names[name] })
 	return gone, names
 }
 
@@ -305,7 +290,7 @@ func (f *Follower) targets(e fleet.Endpoint) []target {
 		return nil
 	}
 	var out []target
-	for _, s := range f.told[e.Name] {
+	for _, s := range f.factsOf(e.Name).sources {
 		if e.Part.Kind == fleet.Rank && s.Rank != e.Part.Index || len(out) >= mostRanks {
 			continue
 		}
@@ -343,12 +328,12 @@ func reachable(addr, engine string) string {
 	return "tcp://" + host + rest[at:]
 }
 
-// worst is the state of an endpoint with several streams. restart means that a loss of one stream affects all, since
-// they share one table.
-func (f *Follower) worst(endpoint string, not *stream, lost bool) (kvstream.State, bool) {
+// worst is the state of an endpoint with several streams; several is false if it has none but one. What one of them has
+// lost all have, since they share one table.
+func (f *Follower) worst(endpoint string, not *stream, lost bool) (state kvstream.State, several bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	state, several := kvstream.Exact, false
+	state = kvstream.Exact
 	for t, s := range f.streams {
 		if t.endpoint != endpoint {
 			continue
@@ -357,7 +342,7 @@ func (f *Follower) worst(endpoint string, not *stream, lost bool) (kvstream.Stat
 			s.redo.Store(true)
 		}
 		several = several || s != not
-		switch st := s.told(); {
+		switch st := s.lastState(); {
 		case st == kvstream.Silent || st == kvstream.None:
 			state = kvstream.Silent
 		case st == kvstream.Partial && state != kvstream.Silent:
@@ -380,7 +365,7 @@ func (f *Follower) Figures() []Figures {
 	defer f.mu.Unlock()
 	var out []Figures
 	for _, e := range f.endpoints {
-		x := Figures{Endpoint: e.Name, Counts: f.ended[e.Name]}
+		x := Figures{Endpoint: e.Name, Counts: f.factsOf(e.Name).ended}
 		had := x.Counts != kvstream.Counts{}
 		for t, s := range f.streams {
 			if t.endpoint == e.Name {

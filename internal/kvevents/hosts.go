@@ -109,7 +109,7 @@ func (f *Follower) lookUpAll(ctx context.Context) {
 			f.hosts[name] = host{at, time.Now()}
 		}
 		if used && (had.looked.IsZero() || !slices.Equal(at, had.at)) {
-			f.hint()
+			wake(f.poke)
 		}
 		f.mu.Unlock()
 	}

@@ -65,12 +65,7 @@ func (n *news) hear(e *route.Entry) {
 
 // ask schedules a poll of a request's endpoint.
 func (n *news) ask(l fleet.Lease) {
-	s := n.polled[n.waiting[l]]
-	if s == nil {
-		return
-	}
-	select {
-	case s.asked <- struct{}{}:
-	default:
+	if s := n.polled[n.waiting[l]]; s != nil {
+		wake(s.asked)
 	}
 }

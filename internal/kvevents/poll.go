@@ -1,6 +1,7 @@
 package kvevents
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/warmpath/warmpath/engine/kv"
 	"github.com/warmpath/warmpath/kvstream"
-	"github.com/warmpath/warmpath/route"
 )
 
 // poll polls TensorRT-LLM for new events (POST /kv_cache_events), regularly and when an answer begins or ends there,
@@ -19,13 +19,13 @@ func (s *stream) poll(ctx context.Context) {
 	ticker := time.NewTicker(s.f.cfg.Poll)
 	defer ticker.Stop()
 	s.beaten = time.Now()
-	ranks := map[int]*kvstream.Stream{0: s.kv}
+	s.ranks = map[int]*kvstream.Stream{0: s.kv}
 	for {
 		s.polled = time.Now()
-		if err := s.pollOnce(ctx, ranks); err != nil && ctx.Err() == nil {
+		if err := s.pollOnce(ctx); err != nil && ctx.Err() == nil {
 			s.log.Debug("no events", "error", err)
 			if time.Since(s.beaten) >= beat+patience/2 {
-				s.say(kvstream.Silent, "cannot be asked for: "+err.Error(), false, false)
+				s.say(kvstream.Silent, "cannot be asked for: "+err.Error(), nothingLost)
 			}
 		} else {
 			s.beaten = time.Now()
@@ -47,8 +47,11 @@ func (s *stream) poll(ctx context.Context) {
 // mostPolls bounds the polls triggered by requests, as a multiple of the regular ones.
 const mostPolls = 10
 
-func (s *stream) pollOnce(ctx context.Context, ranks map[int]*kvstream.Stream) error {
-	body, err := s.fetch(ctx)
+func (s *stream) pollOnce(ctx context.Context) error {
+	// Older versions wait for up to 2 s for the first event.
+	limited, cancel := context.WithTimeout(ctx, 2*time.Second+patience)
+	defer cancel()
+	body, err := s.f.post(limited, s.at.url+"/kv_cache_events", s.at.key, nil)
 	if err != nil {
 		return err
 	}
@@ -59,21 +62,21 @@ func (s *stream) pollOnce(ctx context.Context, ranks map[int]*kvstream.Stream) e
 	s.kv.Skip(events.Skipped)
 	for i := range events.Batches {
 		b := &events.Batches[i]
-		kv := ranks[max(b.Batch.Rank, 0)]
+		kv := s.ranks[max(b.Batch.Rank, 0)]
 		if kv == nil {
-			if len(ranks) >= mostRanks {
+			if len(s.ranks) >= mostRanks {
 				s.kv.Skip(1)
 				continue
 			}
 			kv = kvstream.New(s.f.cfg.Blocks)
-			ranks[max(b.Batch.Rank, 0)] = kv
+			s.ranks[max(b.Batch.Rank, 0)] = kv
 		}
 		s.take(ctx, kv, b)
 	}
 	if s.base == kvstream.None {
 		s.base = kvstream.Partial // it was probably running before
 	}
-	s.tellPolled(ranks)
+	s.tellPolled()
 	return nil
 }
 
@@ -89,7 +92,7 @@ func (s *stream) take(ctx context.Context, kv *kvstream.Stream, b *kv.TRTBatch) 
 	case kvstream.Gap:
 		s.gap(ctx, kv, seq)
 	case kvstream.Restart:
-		s.tellPolled(nil)
+		s.tellOps()
 		s.rest(ctx)
 		kv.Reset(true, 0)
 		s.size = 0
@@ -98,7 +101,7 @@ func (s *stream) take(ctx context.Context, kv *kvstream.Stream, b *kv.TRTBatch) 
 			s.base = kvstream.Partial
 		}
 		kv.Resume(seq)
-		s.say(s.base, "the engine has started anew (the event ids went back)", true, true)
+		s.say(s.base, "the engine has started anew (the event ids went back)", engineRestarted)
 	case kvstream.Apply:
 	}
 	if seq == 0 {
@@ -110,14 +113,14 @@ func (s *stream) take(ctx context.Context, kv *kvstream.Stream, b *kv.TRTBatch) 
 	kv.Apply(seq, &b.Batch, &s.ops)
 	// one answer may have tens of thousands, and one call applies all of its operations while the fleet is locked
 	if s.ops.Len() >= mostOps {
-		s.tellOps(kv.Len())
+		s.tellOps()
 	}
 }
 
 func (s *stream) gap(ctx context.Context, kv *kvstream.Stream, seq uint64) {
 	first, lost := !kv.Started(), seq-kv.Next()
 	if !first {
-		s.tellPolled(nil)
+		s.tellOps()
 		s.rest(ctx)
 	}
 	kv.Reset(false, 0)
@@ -127,63 +130,51 @@ func (s *stream) gap(ctx context.Context, kv *kvstream.Stream, seq uint64) {
 		kv.Lose(lost)
 		s.say(s.base,
 			fmt.Sprintf("%d events are lost, perhaps to another caller; what the cache holds is learnt anew", lost),
-			true, false)
+			blocksLost)
 	}
 }
 
-// tellPolled passes the operations to the fleet.
-func (s *stream) tellPolled(ranks map[int]*kvstream.Stream) {
-	blocks := 0
+// tellPolled passes the operations to the fleet, and notes the counts of all ranks.
+func (s *stream) tellPolled() {
 	var sum kvstream.Counts
-	for _, kv := range ranks {
-		blocks += kv.Len()
+	for _, kv := range s.ranks {
 		sum.Add(kv.Counts())
 	}
-	if ranks != nil {
-		s.mu.Lock()
-		s.sum = sum
-		s.mu.Unlock()
-		if s.told() != s.base {
-			s.say(s.base, "followed", false, false)
-		}
+	s.mu.Lock()
+	s.sum = sum
+	s.mu.Unlock()
+	if s.lastState() != s.base {
+		s.say(s.base, "followed", nothingLost)
 	}
-	s.tellOps(blocks)
+	s.tellOps()
 }
 
-// tellOps passes the collected operations to the fleet, and the number of blocks that the engine holds.
-func (s *stream) tellOps(blocks int) {
-	if s.ops.Len() == 0 {
-		return
-	}
-	s.f.observe(route.KVApplied{Endpoint: s.at.endpoint, Ops: &s.ops, Blocks: blocks, Size: s.size, Asked: s.polled})
-	s.ops.Reset()
-}
-
-func (s *stream) fetch(ctx context.Context) ([]byte, error) {
-	// Older versions wait for up to 2 s for the first event.
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second+patience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.at.url+"/kv_cache_events", http.NoBody)
+// post asks an engine with its key, "" for none, and reads its answer. body is JSON; nil for none.
+func (f *Follower) post(ctx context.Context, url, key string, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("User-Agent", "warmpath-kvevents")
-	if s.at.key != "" {
-		req.Header.Set("Authorization", "Bearer "+s.at.key)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := s.f.client.Do(req)
+	req.Header.Set("User-Agent", "warmpath-kvevents")
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	resp, err := f.client.Do(req)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer+1))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer+1))
 	switch {
 	case err != nil:
 		return nil, err
 	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("POST /kv_cache_events: status %d", resp.StatusCode)
-	case len(body) > mostAnswer:
-		return nil, fmt.Errorf("POST /kv_cache_events: the answer is longer than %d bytes", mostAnswer)
+		return nil, fmt.Errorf("POST %s: status %d", req.URL.Path, resp.StatusCode)
+	case len(answer) > mostAnswer:
+		return nil, fmt.Errorf("POST %s: the answer is longer than %d bytes", req.URL.Path, mostAnswer)
 	}
-	return body, nil
+	return answer, nil
 }

@@ -43,7 +43,7 @@ func (f *Follower) publisher(pub publication) *publisher {
 		}
 		p = &publisher{decided: make(chan struct{})}
 		f.publishers[pub] = p
-		f.hint()
+		wake(f.poke)
 	}
 	p.heard++
 	p.last = time.Now()
@@ -120,8 +120,8 @@ func (f *Follower) tie(want map[target]bool) {
 	}
 	names := map[string]bool{} // to be looked up
 	defer func() { f.keepHosts(names) }()
-	d := newDirectory(f.endpoints, func(name string) []string { return f.models[name] },
-		func(name string) int { return f.first[name] },
+	d := newDirectory(f.endpoints, func(name string) []string { return f.factsOf(name).models },
+		func(name string) int { return f.factsOf(name).firstRank },
 		func(e *fleet.Endpoint, at netip.Addr) from { return f.judge(e, at, names) })
 	dialled := map[string]bool{} // or polled
 	for t := range want {
@@ -173,8 +173,9 @@ func (f *Follower) awaited() (out []string) {
 	}
 	for i := range f.endpoints {
 		e := &f.endpoints[i]
-		if e.KVEvents == listenEvents && e.Part.Kind != fleet.Slot && !has[e.Name] && !f.waited[e.Name] {
-			f.waited[e.Name] = true
+		if facts := f.factsOf(e.Name); e.KVEvents == listenEvents && e.Part.Kind != fleet.Slot && !has[e.Name] &&
+			!facts.awaited {
+			facts.awaited = true
 			out = append(out, e.Name)
 		}
 	}
@@ -255,6 +256,6 @@ func (s *stream) taken(ctx context.Context, frames [][]byte) (here bool) {
 		return true
 	}
 	s.tell()
-	s.say(kvstream.Silent, "the engine's connection has ended", false, false)
+	s.say(kvstream.Silent, "the engine's connection has ended", nothingLost)
 	return false
 }

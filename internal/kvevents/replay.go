@@ -87,16 +87,17 @@ var errStop = errors.New("stopped")
 func (s *stream) catchUp(ctx context.Context, now bool) {
 	if s.redo.Swap(false) {
 		s.kv.Reset(false, 0)
-		if s.at.replay == "" && s.told() == kvstream.Exact {
+		if s.at.replay == "" && s.lastState() == kvstream.Exact {
 			s.base = kvstream.Partial
 			s.say(kvstream.Partial, "what was known was given up with another rank's, and cannot be asked for again",
-				false, false)
+				nothingLost)
 		}
 	}
 	if s.at.replay == "" {
 		return
 	}
-	if now || s.told() == kvstream.Silent || s.told() == kvstream.None || time.Since(s.beaten) >= beat/2 {
+	last := s.lastState()
+	if now || last == kvstream.Silent || last == kvstream.None || time.Since(s.beaten) >= beat/2 {
 		for range 2 { // again if the engine has restarted
 			again, err := s.question(ctx)
 			if err != nil {
@@ -158,6 +159,6 @@ func (s *stream) unanswered(ctx context.Context, err error) {
 	s.log.Debug("no replay", "error", err)
 	s.tell()
 	if time.Since(s.beaten) >= beat+patience/2 {
-		s.say(kvstream.Silent, "the replay socket does not answer: "+err.Error(), false, false)
+		s.say(kvstream.Silent, "the replay socket does not answer: "+err.Error(), nothingLost)
 	}
 }

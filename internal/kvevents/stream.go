@@ -29,7 +29,8 @@ type stream struct {
 	kv    *kvstream.Stream
 	batch kvstream.Batch
 	ops   kvstream.Ops
-	size  int // tokens per block
+	ranks map[int]*kvstream.Stream // of an engine that is polled, kv among them; nil for another
+	size  int                      // tokens per block
 
 	base   kvstream.State // the state while the stream is received
 	anew   time.Time      // when what it knew was last dropped
@@ -46,6 +47,15 @@ type stream struct {
 	sum   kvstream.Counts
 }
 
+// loss is what a change of a stream's state means for the blocks that are known.
+type loss uint8
+
+const (
+	nothingLost     loss = iota
+	blocksLost           // they are void
+	engineRestarted      // they are void, and the engine's cache is empty
+)
+
 func newStream(f *Follower, at target) *stream {
 	return &stream{
 		f: f, at: at, log: f.log.With("endpoint", at.endpoint, "kv_events", at.events), done: make(chan struct{}),
@@ -60,7 +70,8 @@ func (s *stream) counts() kvstream.Counts {
 	return s.sum
 }
 
-func (s *stream) told() kvstream.State {
+// lastState is the state that was told last.
+func (s *stream) lastState() kvstream.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
@@ -81,7 +92,7 @@ func (s *stream) run(ctx context.Context) {
 					s.afresh("the name of its host stands for another address now, and what the cache there holds is " +
 						"learnt anew")
 				} else if err != nil && ctx.Err() == nil {
-					s.say(kvstream.Silent, "the stream is broken, connecting again: "+err.Error(), false, false)
+					s.say(kvstream.Silent, "the stream is broken, connecting again: "+err.Error(), nothingLost)
 				}
 			}
 		})
@@ -102,7 +113,7 @@ func (s *stream) afresh(why string) {
 	s.asker.close()
 	s.batch, s.ops = kvstream.Batch{}, kvstream.Ops{}
 	s.kv, s.base = kvstream.New(s.f.cfg.Blocks), kvstream.Partial
-	s.say(kvstream.Silent, why, true, false)
+	s.say(kvstream.Silent, why, blocksLost)
 }
 
 // connected dials and reads until the connection breaks.
@@ -138,7 +149,7 @@ func (s *stream) connected(ctx context.Context) error {
 
 	s.beaten = time.Now()
 	s.catchUp(ctx, true)
-	if s.at.replay == "" && s.told() != kvstream.None && s.kv.Started() {
+	if s.at.replay == "" && s.lastState() != kvstream.None && s.kv.Started() {
 		s.log.Debug("connected again; whether messages are missing shows with the next one")
 	}
 	ticker := time.NewTicker(beat)
@@ -241,25 +252,39 @@ func (s *stream) apply(seq uint64) {
 
 // flush passes the operations to the fleet, and that the stream is received.
 func (s *stream) flush() {
-	if s.kv.Started() && s.told() != s.base {
+	if s.kv.Started() && s.lastState() != s.base {
 		detail := "followed; all is known that the cache holds"
 		if s.base == kvstream.Partial {
 			detail = "followed; what was stored before is not known"
 		}
-		s.say(s.base, detail, false, false)
+		s.say(s.base, detail, nothingLost)
 	}
 	s.tell()
 }
 
-// tell passes the operations to the fleet.
+// tell passes the operations to the fleet, and notes the counts of the stream.
 func (s *stream) tell() {
 	s.mu.Lock()
 	s.sum = s.kv.Counts()
 	s.mu.Unlock()
+	s.tellOps()
+}
+
+// tellOps passes the operations to the fleet, and how many blocks the engine is known to hold.
+func (s *stream) tellOps() {
 	if s.ops.Len() == 0 {
 		return
 	}
-	s.f.observe(route.KVApplied{Endpoint: s.at.endpoint, Ops: &s.ops, Blocks: s.kv.Len(), Size: s.size})
+	blocks := s.kv.Len()
+	if s.ranks != nil {
+		blocks = 0
+		for _, kv := range s.ranks {
+			blocks += kv.Len()
+		}
+	}
+	s.f.observe(route.KVApplied{
+		Endpoint: s.at.endpoint, Ops: &s.ops, Blocks: blocks, Size: s.size, Asked: s.polled,
+	})
 	s.ops.Reset()
 }
 
@@ -291,7 +316,7 @@ func (s *stream) missed(ctx context.Context, seq uint64) {
 		return // nothing was known that could be lost
 	}
 	s.kv.Lose(lost)
-	s.say(kvstream.Partial, fmt.Sprintf("%d messages are lost; what the cache holds is learnt anew", lost), true, false)
+	s.say(kvstream.Partial, fmt.Sprintf("%d messages are lost; what the cache holds is learnt anew", lost), blocksLost)
 }
 
 // restarted drops the state of an engine that has ended.
@@ -301,24 +326,23 @@ func (s *stream) restarted(ctx context.Context, how string) {
 	s.kv.Reset(true, 0)
 	s.size = 0
 	s.base = kvstream.Exact
-	s.say(kvstream.Exact, "the engine has started anew ("+how+")", true, true)
+	s.say(kvstream.Exact, "the engine has started anew ("+how+")", engineRestarted)
 }
 
-// say reports a change of the stream's state to the fleet.
-func (s *stream) say(state kvstream.State, detail string, lost, restart bool) {
+// say reports a change of the stream's state to the fleet, as the state of its endpoint.
+func (s *stream) say(state kvstream.State, detail string, lost loss) {
 	s.mu.Lock()
 	before := s.state
 	s.state = state
 	s.mu.Unlock()
-	if before == state && !lost && !restart {
+	if before == state && lost == nothingLost {
 		return
 	}
-	worst, several := s.f.worst(s.at.endpoint, s, lost || restart)
-	if several {
+	if worst, several := s.f.worst(s.at.endpoint, s, lost != nothingLost); several {
 		state, detail = worst, fmt.Sprintf("rank %d: %s", s.at.rank, detail)
 	}
 	s.f.observe(route.KVStreamState{
-		Endpoint: s.at.endpoint, State: state, Detail: detail, Lost: lost,
-		Restart: restart,
+		Endpoint: s.at.endpoint, State: state, Detail: detail, Lost: lost != nothingLost,
+		Restart: lost == engineRestarted,
 	})
 }

@@ -344,14 +344,14 @@ func TestForgets(t *testing.T) {
 	empty := func(*heard) bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return len(f.streams)+len(f.ended)+len(f.told) == 0
+		return len(f.streams)+len(f.engines) == 0
 	}
 	h.until(t, "a stream", func(h *heard) bool { return !empty(h) })
 	f.Set([]fleet.Endpoint{{Name: "e", URL: "http://127.0.0.1:1", KVEvents: off}})
 	h.until(t, "its counts", func(*heard) bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return len(f.streams) == 0 && len(f.ended) == 1
+		return len(f.streams) == 0 && len(f.engines) == 1
 	})
 	f.Set(nil)
 	h.until(t, "that nothing is left", empty)

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"net/http"
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
@@ -132,26 +130,9 @@ func (f *Follower) tokens(ctx context.Context, q *question) (ev route.KVTokens, 
 func (f *Follower) askEngine(ctx context.Context, q *question) ([]uint32, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokensSoon)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.url+q.tokenPath, bytes.NewReader(q.body))
+	answer, err := f.post(ctx, q.url+q.tokenPath, q.key, q.body)
 	if err != nil {
 		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "warmpath-kvevents")
-	if q.key != "" {
-		req.Header.Set("Authorization", "Bearer "+q.key)
-	}
-	resp, err := f.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("POST %s: status %d", q.tokenPath, resp.StatusCode)
 	}
 	return engine.ReadTokens(answer)
 }
