@@ -39,6 +39,8 @@ type Follower struct {
 
 	news news // for polled engines
 
+	saying sync.Mutex // held while the state of an endpoint is found and told, so that the last one told is the last
+
 	mu        sync.Mutex // guards what follows
 	endpoints []fleet.Endpoint
 	engines   map[string]*engineFacts // by endpoint
@@ -69,6 +71,7 @@ type engineFacts struct {
 	firstRank int             // see fleet.Report.FirstRank
 	ended     kvstream.Counts // of streams that have ended
 	awaited   bool            // that it has not connected was already reported
+	blocks    atomic.Int64    // that its streams know to be cached
 }
 
 // factsOf is what is known of an endpoint's engine; mu is held.

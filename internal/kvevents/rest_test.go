@@ -3,6 +3,8 @@ package kvevents
 import (
 	"context"
 	"log/slog"
+	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,5 +48,61 @@ func TestWildNumbers(t *testing.T) {
 				t.Errorf("%s: %d times in %v", name, said, took)
 			}
 		})
+	}
+}
+
+// TestRanksHoldTogether: what an endpoint's engine holds is what its ranks hold together, each of which has a stream,
+// until one of them goes.
+func TestRanksHoldTogether(t *testing.T) {
+	h := &heard{}
+	f := New(DefaultConfig(), nil, nil, h.observe, slog.New(slog.DiscardHandler))
+	first, second := newStream(f, target{endpoint: "e"}), newStream(f, target{endpoint: "e", rank: 1})
+	other := newStream(f, target{endpoint: "other"})
+	goes, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i, step := range []struct {
+		of   *stream
+		seq  uint64
+		want int
+	}{{first, 0, 1}, {first, 1, 2}, {second, 0, 3}, {other, 0, 1}, {second, 1, 4}, {nil, 0, 4}, {first, 2, 3}} {
+		if step.of == nil {
+			second.run(goes)
+			continue
+		}
+		step.of.message(t.Context(), message(step.seq, stored(float64(step.seq+1), 100+step.seq)))
+		step.of.flush()
+		if h.blocks != step.want {
+			t.Errorf("step %d: %d blocks, want %d", i, h.blocks, step.want)
+		}
+	}
+}
+
+// TestLastStateStands: what is told last of an endpoint is the state of all of its streams, whichever of them says last
+// how it is.
+func TestLastStateStands(t *testing.T) {
+	var mu sync.Mutex
+	var last kvstream.State
+	f := New(DefaultConfig(), nil, nil, func(ev route.Event) {
+		runtime.Gosched()
+		mu.Lock()
+		defer mu.Unlock()
+		last = ev.(route.KVStreamState).State
+	}, slog.New(slog.DiscardHandler))
+	for rank := range 2 {
+		at := target{endpoint: "e", rank: rank}
+		f.streams[at] = newStream(f, at)
+	}
+	all := func(state kvstream.State) {
+		var said sync.WaitGroup
+		for _, s := range f.streams {
+			said.Go(func() { s.say(state, "", nothingLost) })
+		}
+		said.Wait()
+	}
+	for i := range 5000 {
+		all(kvstream.Silent)
+		if all(kvstream.Exact); last != kvstream.Exact {
+			t.Fatalf("after %d times: both ranks are followed, and %s is told", i, last)
+		}
 	}
 }

@@ -31,6 +31,7 @@ type stream struct {
 	ops   kvstream.Ops
 	ranks map[int]*kvstream.Stream // of an engine that is polled, kv among them; nil for another
 	size  int                      // tokens per block
+	share int                      // of cached: this stream's
 
 	base   kvstream.State // the state while the stream is received
 	anew   time.Time      // when what it knew was last dropped
@@ -41,6 +42,8 @@ type stream struct {
 	doubled bool          // several connections that send it were logged; Follower.mu guards it
 	asked   chan struct{} // for a polled engine, capacity 1: poll soon
 	polled  time.Time     // time of the last poll
+
+	cached *atomic.Int64 // see engineFacts.blocks
 
 	mu    sync.Mutex // guards what follows
 	state kvstream.State
@@ -56,11 +59,12 @@ const (
 	engineRestarted      // they are void, and the engine's cache is empty
 )
 
+// newStream makes a stream that run reads; f.mu is held.
 func newStream(f *Follower, at target) *stream {
 	return &stream{
 		f: f, at: at, log: f.log.With("endpoint", at.endpoint, "kv_events", at.events), done: make(chan struct{}),
 		asked: make(chan struct{}, 1), kv: kvstream.New(f.cfg.Blocks), asker: asker{addr: at.replay, room: f.room},
-		inbox: newInbox(),
+		inbox: newInbox(), cached: &f.factsOf(at.endpoint).blocks,
 	}
 }
 
@@ -80,6 +84,7 @@ func (s *stream) lastState() kvstream.State {
 // run reads events until ctx ends. After a panic it begins anew: what the stream knew may be half changed.
 func (s *stream) run(ctx context.Context) {
 	defer s.asker.close()
+	defer s.holds(0)
 	for ctx.Err() == nil {
 		ok := panics.Catch(s.log, panics.KVEvents, func() {
 			switch s.at.events {
@@ -270,7 +275,7 @@ func (s *stream) tell() {
 	s.tellOps()
 }
 
-// tellOps passes the operations to the fleet, and how many blocks the engine is known to hold.
+// tellOps passes the operations to the fleet, and how many blocks the endpoint's engine holds with all of its ranks.
 func (s *stream) tellOps() {
 	if s.ops.Len() == 0 {
 		return
@@ -283,9 +288,16 @@ func (s *stream) tellOps() {
 		}
 	}
 	s.f.observe(route.KVApplied{
-		Endpoint: s.at.endpoint, Ops: &s.ops, Blocks: blocks, Size: s.size, Asked: s.polled,
+		Endpoint: s.at.endpoint, Ops: &s.ops, Blocks: s.holds(blocks), Size: s.size, Asked: s.polled,
 	})
 	s.ops.Reset()
+}
+
+// holds notes how many blocks the stream knows to be cached, and returns how many all streams of its endpoint know.
+func (s *stream) holds(blocks int) (all int) {
+	all = int(s.cached.Add(int64(blocks - s.share)))
+	s.share = blocks
+	return all
 }
 
 // rest waits where a stream begins anew sooner after the last time than another connection would be tried: one whose
@@ -331,6 +343,8 @@ func (s *stream) restarted(ctx context.Context, how string) {
 
 // say reports a change of the stream's state to the fleet, as the state of its endpoint.
 func (s *stream) say(state kvstream.State, detail string, lost loss) {
+	s.f.saying.Lock()
+	defer s.f.saying.Unlock()
 	s.mu.Lock()
 	before := s.state
 	s.state = state
