@@ -168,7 +168,7 @@ func (a *attempt) ask() (*http.Response, error) {
 	c.reached, a.asked, c.asked = true, true, time.Now()
 	if c.Transport != nil {
 		a.watch.Wait(c.within(limit))
-		a.head(http.Header{}) // the transport may have to answer for the header before the body comes
+		c.setHeader(http.Header{}, a.d) // the transport may have to answer for the header before the body comes
 	}
 	return a.Send()
 }

@@ -476,7 +476,7 @@ func (r *relay) commit() {
 		r.c.sent.Store(true)
 		return
 	}
-	r.head(r.res.Header)
+	r.c.setHeader(r.res.Header, r.d)
 	if r.cached != nil || r.strips {
 		delete(r.c.client.Header(), "Content-Length") // it may become another
 	}
@@ -636,9 +636,9 @@ func (r *relay) tell(f fault.Fault, err error) {
 
 var unbuffered = []string{"no"} // immutable
 
-// head sets the header of the answer: the engine's, the request id, the conversation, and on request the decision.
-func (a *attempt) head(from http.Header) {
-	c := a.c
+// setHeader sets the header of the answer of a decision's endpoint: the engine's, the conversation, and on request the
+// decision.
+func (c *call) setHeader(from http.Header, d *route.Decision) {
 	reader := readerOf(c.R, c.p.cfg.Origins)
 	c.p.origins.learn(reader, from)
 	h, named := c.client.Header(), from["Connection"]
@@ -648,7 +648,7 @@ func (a *attempt) head(from http.Header) {
 			h[k] = v
 		}
 	}
-	send.Relocate(h, a.d.Endpoint.URL)
+	send.Relocate(h, d.Endpoint.URL)
 	if c.Upload.Unread() && c.R.ProtoMajor == 1 { // over HTTP/2 the stream is reset
 		h["Connection"] = []string{"close"} // what is left of the body must not be taken for a request
 	}
@@ -659,12 +659,12 @@ func (a *attempt) head(from http.Header) {
 	if ok && streams(mediaType(media[0])) && h["X-Accel-Buffering"] == nil {
 		h["X-Accel-Buffering"] = unbuffered // nginx, which reads it, would hold pieces back
 	}
-	if id := a.d.Session; id != "" && c.Request.Class == fleet.Turn && httpguts.ValidHeaderFieldValue(id) {
+	if id := d.Session; id != "" && c.Request.Class == fleet.Turn && httpguts.ValidHeaderFieldValue(id) {
 		h[c.p.parser.Echo()] = []string{id}
 	}
 	c.ticket.Tell(h)
 	if t := c.p.cfg.Token; t != nil && c.Request.Class == fleet.Turn {
-		t.Tell(h, a.d.Endpoint.Name)
+		t.Tell(h, d.Endpoint.Name)
 	}
-	c.explain(h, a.d)
+	c.explain(h, d)
 }

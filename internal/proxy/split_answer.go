@@ -9,7 +9,6 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/rewrite"
-	"golang.org/x/net/http/httpguts"
 )
 
 // merger is the protocol that completes the decoder's answer from the prefiller's reply; nil if the answer is complete.
@@ -103,12 +102,8 @@ func (s *split) answered() {
 		s.release(fleet.Abandoned)
 		return
 	case !opened:
-		h := c.client.Header()
-		h["Content-Type"], h["Content-Length"] = []string{media}, []string{strconv.Itoa(len(body))}
-		if id := s.plan.Session; id != "" && httpguts.ValidHeaderFieldValue(id) {
-			h[c.p.parser.Echo()] = []string{id}
-		}
-		c.explain(h, &s.plan.Decision)
+		c.setHeader(http.Header{"Content-Type": {media}, "Content-Length": {strconv.Itoa(len(body))}}, &s.plan.Decision)
+		c.p.origins.tell(readerOf(c.R, c.p.cfg.Origins), c.client.Header())
 		c.client.WriteHeader(http.StatusOK)
 	}
 	c.served.Status, c.served.Outcome, c.served.Usage = http.StatusOK, fleet.OK, s.handed.Usage

@@ -40,7 +40,10 @@ func TestWholeAnswerFromThePrefiller(t *testing.T) {
 		t.Error("a decoder was asked")
 	}))
 	defer d.Close()
-	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{Connector: ends{}}}, []fleet.Endpoint{
+	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{
+		Connector: ends{}, Token: identity.NewEndpointToken("X-Kept-At", nil),
+		Quota: quota.New(time.Now(), quota.Config{All: quota.Limits{RequestsPerMinute: 60}}),
+	}}, []fleet.Endpoint{
 		{Name: "p", URL: p.URL, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill},
 		{Name: "d", URL: d.URL, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
 	})
@@ -54,6 +57,11 @@ func TestWholeAnswerFromThePrefiller(t *testing.T) {
 	res, got = rig.post("/v1/chat/completions", strings.Replace(chatBody, "{", `{"stream":true,`, 1))
 	if res.StatusCode != 200 || textOf(t, got) != "No" || !strings.HasSuffix(got, "data: [DONE]\n\n") {
 		t.Errorf("as a stream: %d %s", res.StatusCode, got)
+	}
+	for _, name := range []string{"X-Kept-At", "X-Ratelimit-Limit-Requests", "X-Session-Id", "X-Accel-Buffering"} {
+		if res.Header.Get(name) == "" { // as an answer of a decoder has it
+			t.Errorf("it has no %s: %v", name, res.Header)
+		}
 	}
 }
 
