@@ -156,8 +156,8 @@ type Proxy struct {
 	// called with the duration of each decision; pool is "" when there was none
 	decided func(pool string, took time.Duration)
 
-	ends    ends
-	reports reports
+	ends    *ends
+	reports *reports
 	flights registry
 	bodies  *body.Budget
 	catalog *catalog.Catalog
@@ -248,13 +248,13 @@ func (p *Proxy) keep(before *Proxy) {
 	if before == nil {
 		p.bodies, p.inquiries = body.NewBudget(p.cfg.MemoryBytes), new(transfers.Inquiries)
 		p.foreign, p.origins, p.via = new(names), new(origins), send.NewVia()
-		p.closings, p.moved = send.NewClosings(), new(moved)
+		p.closings, p.moved, p.ends, p.reports = send.NewClosings(), new(moved), new(ends), new(reports)
 		p.returns = transfers.NewReturns(p.cfg.Bidirectional)
 		return
 	}
 	p.bodies, p.inquiries, p.callers, p.memory = before.bodies, before.inquiries, before.callers, before.memory
 	p.foreign, p.origins, p.closings, p.via = before.foreign, before.origins, before.closings, before.via
-	p.moved = before.moved
+	p.moved, p.ends, p.reports = before.moved, before.ends, before.reports
 	p.bodies.SetLimit(p.cfg.MemoryBytes)
 	if p.returns = before.returns; p.cfg.Bidirectional != before.cfg.Bidirectional {
 		p.returns = transfers.NewReturns(p.cfg.Bidirectional)

@@ -1,0 +1,67 @@
+package proxy_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+// TestReloadKeepsWhatServersTaught: what a server's answers have shown of their ends, and of the cached tokens in them,
+// holds after a reload.
+func TestReloadKeepsWhatServersTaught(t *testing.T) {
+	var body string
+	engine := wire(func(r *http.Request) (*http.Response, error) {
+		res, err := says(body)
+		if strings.HasPrefix(body, "data:") {
+			res.ContentLength = -1
+			res.Header.Set("Content-Type", eventStream)
+		}
+		return res, err
+	})
+	r := newFleet(t, proxy.Config{}, engine, []fleet.Endpoint{{Name: "e", URL: "http://e", Weight: 1}})
+	r.fleet.Observe(route.Probed{Endpoint: "e", Report: fleet.Report{
+		Healthy: true, Kind: fleet.KindOther, Models: []fleet.Model{{ID: "m"}},
+	}})
+	ask := func(path, answer string) (got string) {
+		w := httptest.NewRecorder()
+		defer func() {
+			_ = recover() // http.ErrAbortHandler, for an answer that was cut
+			got = w.Body.String()
+		}()
+		body = answer
+		r.proxy.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path,
+			strings.NewReader(streamBody)))
+		return got
+	}
+	response := func(cached int) string {
+		return fmt.Sprintf(`{"id":"resp_1","object":"response","output":[{"type":"message"}],"usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":%d},"output_tokens":1}}`, cached)
+	}
+	for range 2 {
+		ask("/v1/chat/completions", chunk("a")+doneChunk)
+	}
+	ask("/v1/responses", response(64))
+	parser, err := prompt.Identity{}.Parser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.proxy = proxy.New(proxy.Options{
+		Fleet: r.fleet, Transport: engine, Parser: parser, Log: slog.New(slog.DiscardHandler), Before: r.proxy,
+		Config: proxy.Config{Paths: paths(t, "*")},
+	})
+	if got := ask("/v1/chat/completions", chunk("a")); !strings.Contains(got, `"error"`) {
+		t.Errorf("a stream without the end mark of those before is passed on as whole: %q", got)
+	}
+	ask("/v1/responses", response(0))
+	if u := r.last(5).Usage; !u.CachedKnown || u.PromptTokens != 100 {
+		t.Errorf("0 cached tokens, of a server that has reported some, are not known: %+v", u)
+	}
+	r.booksBalance()
+}
