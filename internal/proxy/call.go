@@ -327,26 +327,37 @@ const mostKeptBlocks = 8192
 // name a model.
 func (c *call) read() error {
 	if c.API == prompt.Other && !c.peekable() {
-		if c.R.ContentLength > c.p.bounds.body {
-			return body.ErrTooLarge
-		}
-		c.ReadNames()
-		c.bounds.Store(c.p.bounds.of(cmp.Or(send.Named(c.R.Header).Get(send.ModelHeader), c.Named())))
-		bounds := c.uploadBounds()
-		bounds.Bytes = c.bounds.Load().BodyBytes
-		c.Upload = body.NewUpload(c.client.Writer(), c.R.Body, bounds, func() {
-			if w := c.watch.Load(); w != nil && !w.HasData() {
-				w.Wait(c.bounds.Load().Answer)
-			}
-		})
-		return nil
+		return c.openUpload()
 	}
-	if c.API != prompt.Other {
-		if e := send.Named(c.R.Header).Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-			return fault.Encoded(e)
-		}
+	e := send.Named(c.R.Header).Get("Content-Encoding")
+	if c.API != prompt.Other && e != "" && !strings.EqualFold(e, "identity") {
+		return fault.Encoded(e)
 	}
-	var err error
+	if err := c.receive(); err != nil {
+		return err
+	}
+	return c.parse()
+}
+
+// openUpload has the body passed on as it comes.
+func (c *call) openUpload() error {
+	if c.R.ContentLength > c.p.bounds.body {
+		return body.ErrTooLarge
+	}
+	c.ReadNames()
+	c.bounds.Store(c.p.bounds.of(cmp.Or(send.Named(c.R.Header).Get(send.ModelHeader), c.Named())))
+	bounds := c.uploadBounds()
+	bounds.Bytes = c.bounds.Load().BodyBytes
+	c.Upload = body.NewUpload(c.client.Writer(), c.R.Body, bounds, func() {
+		if w := c.watch.Load(); w != nil && !w.HasData() {
+			w.Wait(c.bounds.Load().Answer)
+		}
+	})
+	return nil
+}
+
+// receive reads the whole body, as long as its client may take.
+func (c *call) receive() (err error) {
 	until := c.served.Started.Add(c.p.cfg.ReadBody)
 	c.client.ReadsUntil(until)
 	var paced *body.Paced
@@ -378,38 +389,36 @@ func (c *call) read() error {
 	for mark := []byte("\ufeff"); bytes.HasPrefix(c.Body.Bytes, mark); {
 		c.Body.Bytes = c.Body.Bytes[len(mark):]
 	}
+	return nil
+}
+
+// parse parses a body in memory.
+func (c *call) parse() (err error) {
 	if c.API == prompt.Other {
 		c.Prompt, err = c.p.parser.Peek(c.Body.Bytes, send.Named(c.R.Header).Get)
 		return c.judgeUnparsed(err)
 	}
-	if content, tokens := c.promptBeside(); content != nil {
-		c.Prompt, err = c.p.parser.Parse(c.API, c.Body.Bytes, send.Named(c.R.Header).Get)
+	content, tokens := c.promptBeside()
+	if content == nil && c.readsContent() {
+		c.content = identity.NewContent()
+		if c.Prompt, err = c.p.parser.ParseChainFrom(c.p.memory, c.API, c.Body.Bytes, send.Named(c.R.Header).Get,
+			&c.content.Chain); err != nil {
+			return err
+		}
+		c.tellContent()
+		if c.p.cfg.ByContent && c.Prompt.Session == "" && c.Prompt.PreviousResponse == "" {
+			c.Request.Trail = c.content.Follow()
+		}
+		return nil
+	}
+	c.Prompt, err = c.p.parser.Parse(c.API, c.Body.Bytes, send.Named(c.R.Header).Get)
+	if content != nil {
 		c.Prompt.TextBytes, c.Prompt.TokenIDs = 0, tokens
 		if c.Request.ShadowContent = content; c.p.cfg.NeedsContent {
 			c.Request.Content = content
 		}
-		return err
 	}
-	if !c.readsContent() {
-		c.Prompt, err = c.p.parser.Parse(c.API, c.Body.Bytes, send.Named(c.R.Header).Get)
-		return err
-	}
-	c.content = identity.NewContent()
-	c.Prompt, err = c.p.parser.ParseChainFrom(
-		c.p.memory,
-		c.API,
-		c.Body.Bytes,
-		send.Named(c.R.Header).Get,
-		&c.content.Chain,
-	)
-	if err != nil {
-		return err
-	}
-	c.tellContent()
-	if c.p.cfg.ByContent && c.Prompt.Session == "" && c.Prompt.PreviousResponse == "" {
-		c.Request.Trail = c.content.Follow()
-	}
-	return nil
+	return err
 }
 
 // promptBeside is the prompt of a request whose body does not have it, and its tokens; nil for all others.
@@ -491,11 +500,8 @@ func (c *call) judgeUnparsed(err error) error {
 func (c *call) identify() error {
 	c.ReadNames()
 	q, p := &c.Request, &c.Prompt
-	q.Model, q.Session, q.Follows = cmp.Or(
-		send.Named(c.R.Header).Get(send.ModelHeader),
-		p.Model,
-		c.Named(),
-	), p.Session, p.PreviousResponse
+	q.Model = cmp.Or(send.Named(c.R.Header).Get(send.ModelHeader), p.Model, c.Named())
+	q.Session, q.Follows = p.Session, p.PreviousResponse
 	q.User, q.Parent = p.User, p.Parent
 	q.PromptBytes, q.PromptTokens, q.MaxTokens, q.Stream = p.TextBytes, p.TokenIDs, p.MaxTokens, p.Stream
 	q.Window, q.ReadsNoCache = p.Window, p.ReadsNoCache

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -81,16 +82,16 @@ func New(fleet *live.Fleet, transport http.RoundTripper, log *slog.Logger) *Cata
 func (g *Catalog) Answer(
 	ctx context.Context, path string, via []string, from http.Header, may func(string) bool,
 ) (list any, ok bool, err error) {
+	openAI := query{via, from, openAIModels, "data", "id"}
 	switch {
 	case path == openAIModels, path == llamaModels:
-		return map[string]any{
-			"object": "list", "data": raws(g.get(ctx, via, from, openAIModels, "data", "id"), may),
-		}, true, nil
+		return map[string]any{"object": "list", "data": raws(g.get(ctx, openAI), may)}, true, nil
 	case (path == ollamaModels || path == ollamaRunning) && (may != nil || g.speaksOllama()):
-		return map[string]any{"models": raws(g.get(ctx, via, from, path, "models", "name"), may)}, true, nil
+		entries := g.get(ctx, query{via, from, path, "models", "name"})
+		return map[string]any{"models": raws(entries, may)}, true, nil
 	case strings.HasPrefix(path, openAIModels+"/"):
 		id := path[len(openAIModels)+1:]
-		entries := g.get(ctx, via, from, openAIModels, "data", "id")
+		entries := g.get(ctx, openAI)
 		known := make([]string, 0, len(entries))
 		for _, e := range entries {
 			if may != nil && !may(e.id) {
@@ -106,35 +107,36 @@ func (g *Catalog) Answer(
 	return nil, false, nil
 }
 
+// query is what engines are asked.
+type query struct {
+	via  []string    // see Answer
+	from http.Header // has the client's key; nil for what is shown to everybody
+	path string      // of the list
+	list string      // its member that has the entries
+	id   string      // their member that has the name
+}
+
 // keyHeaders have clients' keys.
 var keyHeaders = [...]string{"Authorization", "X-Api-Key"}
 
 // wantsKey reports whether an engine shows its models to clients' keys only: it is up, the router has no key for it,
 // and was shown nothing.
-func wantsKey(s *route.EndpointStatus) bool {
+func wantsKey(s route.EndpointStatus) bool {
 	return s.State == fleet.StateUp && !s.Gone && s.Endpoint.APIKey == "" && len(s.Models) == 0
 }
 
 // keys is from if it has a key and an engine wants one; else nil.
 func (g *Catalog) keys(from http.Header) http.Header {
-	if from.Get("Authorization") == "" && from.Get("X-Api-Key") == "" {
+	if from.Get("Authorization") == "" && from.Get("X-Api-Key") == "" ||
+		!slices.ContainsFunc(g.fleet.Status(), wantsKey) {
 		return nil
 	}
-	for _, s := range g.fleet.Status() {
-		if wantsKey(&s) {
-			return from
-		}
-	}
-	return nil
+	return from
 }
 
 func (g *Catalog) speaksOllama() bool {
-	for _, s := range g.fleet.Status() {
-		if s.Kind == fleet.KindOllama {
-			return true
-		}
-	}
-	return false
+	is := func(s route.EndpointStatus) bool { return s.Kind == fleet.KindOllama }
+	return slices.ContainsFunc(g.fleet.Status(), is)
 }
 
 // raws are the entries that a client may know of. A name that no engine lists is left out beside the same name with the
@@ -153,29 +155,29 @@ func raws(entries []entry, may func(string) bool) []json.RawMessage {
 
 // get returns the merged list of a path, fetched at most catalogAge ago: what engines show to everybody, after what
 // some show to the client's key only. A new key costs no other engine anything. Both are fetched at once.
-func (g *Catalog) get(ctx context.Context, via []string, from http.Header, path, list, id string) []entry {
+func (g *Catalog) get(ctx context.Context, q query) []entry {
 	var own []entry
 	var wg sync.WaitGroup
-	if from = g.keys(from); from != nil {
-		wg.Go(func() {
-			panics.Catch(g.log, panics.Proxy, func() { own = g.kept(ctx, via, from, path, list, id) })
-		})
+	byKey := q
+	if byKey.from = g.keys(q.from); byKey.from != nil {
+		wg.Go(func() { panics.Catch(g.log, panics.Proxy, func() { own = g.kept(ctx, &byKey) }) })
 	}
-	all := g.kept(ctx, via, nil, path, list, id)
+	q.from = nil
+	all := g.kept(ctx, &q)
 	wg.Wait()
-	if from == nil {
+	if byKey.from == nil {
 		return all
 	}
 	return join([][]entry{own, all}, nil)
 }
 
 // kept returns the list of a path that is shown to everybody, or, with a key, to that alone.
-func (g *Catalog) kept(ctx context.Context, via []string, from http.Header, path, list, id string) []entry {
-	of := path
-	if from != nil {
+func (g *Catalog) kept(ctx context.Context, q *query) []entry {
+	of := q.path
+	if q.from != nil {
 		sum := sha256.New()
 		for _, name := range keyHeaders {
-			_, _ = io.WriteString(sum, from.Get(name)+"\n") // which no header contains
+			_, _ = io.WriteString(sum, q.from.Get(name)+"\n") // which no header contains
 		}
 		of += string(sum.Sum(nil))
 	}
@@ -184,10 +186,10 @@ func (g *Catalog) kept(ctx context.Context, via []string, from http.Header, path
 		return l.entries
 	}
 	defer g.end(of, l.fetching)
-	lists := g.fetchAll(ctx, via, from, path, list, id)
+	lists := g.fetchAll(ctx, q)
 	entries := join(lists, nil)
-	if from == nil {
-		entries = merge(g.fleet, lists, path == openAIModels)
+	if q.from == nil {
+		entries = merge(g.fleet, lists, q.path == openAIModels)
 	}
 	if ctx.Err() == nil {
 		g.keep(of, entries)
@@ -284,15 +286,15 @@ func (g *Catalog) end(of string, fetching chan struct{}) {
 }
 
 // fetchAll asks each engine address once; with a key, those that show their models to keys only.
-func (g *Catalog) fetchAll(ctx context.Context, via []string, from http.Header, path, list, id string) [][]entry {
+func (g *Catalog) fetchAll(ctx context.Context, q *query) [][]entry {
 	ctx, cancel := context.WithTimeout(ctx, catalogWait)
 	defer cancel()
 	var ask []route.EndpointStatus
 	seen := map[string]bool{}
-	ollama := path != openAIModels && g.speaksOllama() // others have these paths too: SGLang
+	ollama := q.path != openAIModels && g.speaksOllama() // others have these paths too: SGLang
 	for _, s := range g.fleet.Status() {
 		if s.State != fleet.StateDown && !s.Gone && !seen[s.Endpoint.URL] && (!ollama || s.Kind == fleet.KindOllama) &&
-			(from == nil || wantsKey(&s)) {
+			(q.from == nil || wantsKey(s)) {
 			seen[s.Endpoint.URL] = true
 			ask = append(ask, s)
 		}
@@ -304,7 +306,7 @@ func (g *Catalog) fetchAll(ctx context.Context, via []string, from http.Header, 
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			panics.Catch(g.log, panics.Proxy, func() { out[i] = g.fetch(ctx, via, from, &s, path, list, id) })
+			panics.Catch(g.log, panics.Proxy, func() { out[i] = g.fetch(ctx, q, &s.Endpoint) })
 		})
 	}
 	wg.Wait()
@@ -312,20 +314,17 @@ func (g *Catalog) fetchAll(ctx context.Context, via []string, from http.Header, 
 }
 
 // fetch asks one endpoint; one that does not answer adds nothing.
-func (g *Catalog) fetch(
-	ctx context.Context, via []string, from http.Header, s *route.EndpointStatus, path, list, id string,
-) []entry {
-	e := &s.Endpoint
-	u, err := url.Parse(e.URL + path)
+func (g *Catalog) fetch(ctx context.Context, q *query, e *fleet.Endpoint) []entry {
+	u, err := url.Parse(e.URL + q.path)
 	if err != nil {
 		return nil
 	}
-	header := http.Header{"Accept": {"application/json"}, "Via": via}
+	header := http.Header{"Accept": {"application/json"}, "Via": q.via}
 	if e.APIKey != "" {
 		header.Set("Authorization", "Bearer "+e.APIKey)
 	}
 	for _, name := range keyHeaders {
-		if v := from.Get(name); v != "" {
+		if v := q.from.Get(name); v != "" {
 			header.Set(name, v)
 		}
 	}
@@ -344,7 +343,7 @@ func (g *Catalog) fetch(
 	}
 	var outer map[string]json.RawMessage
 	var items []json.RawMessage
-	if json.Unmarshal(body, &outer) != nil || json.Unmarshal(outer[list], &items) != nil {
+	if json.Unmarshal(body, &outer) != nil || json.Unmarshal(outer[q.list], &items) != nil {
 		return nil
 	}
 	items = items[:min(len(items), mostEntries)]
@@ -352,7 +351,7 @@ func (g *Catalog) fetch(
 	for _, raw := range items {
 		var fields map[string]json.RawMessage
 		var name string
-		if json.Unmarshal(raw, &fields) == nil && json.Unmarshal(fields[id], &name) == nil {
+		if json.Unmarshal(raw, &fields) == nil && json.Unmarshal(fields[q.id], &name) == nil {
 			entries = append(entries, entry{id: name, raw: bytes.Clone(raw)})
 		}
 	}
