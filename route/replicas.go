@@ -224,9 +224,10 @@ func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 	res := &r.reservations[i]
 	switch n.Kind {
 	case NewsSent:
-		r.sentElsewhere(now, at, res)
+		if r.backlog.Reader().Job(res.index).Queued {
+			r.peerSent(now, at, res)
+		}
 	case NewsFirstByte:
-		r.sentElsewhere(now, at, res)
 		if !res.prefilled {
 			r.computed(now, at, res)
 		}
@@ -284,7 +285,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	r.noteModelLoad(now, res)
 	rates := r.speed.Reader()
 	if !r.backlog.Open(at, i, placed.work(ev.Peer, ep.Slot(), rates), rates).Queued {
-		r.sendElsewhere(now, at, res)
+		r.peerSent(now, at, res)
 	}
 	r.tellShortlist(now, ep)
 	turn := placed.Class == fleet.Turn
@@ -344,14 +345,8 @@ func (p *Placed) work(peer uint64, slot int, rates backlog.Rates) backlog.Work {
 	}
 }
 
-// sentElsewhere records that another router has sent a queued request.
-func (r *Router) sentElsewhere(now, at time.Time, res *reservation) {
-	if r.backlog.Reader().Job(res.index).Queued {
-		r.sendElsewhere(now, at, res)
-	}
-}
-
-func (r *Router) sendElsewhere(now, at time.Time, res *reservation) {
+// peerSent records that another router has sent a request to its engine. The news of its first byte come later.
+func (r *Router) peerSent(now, at time.Time, res *reservation) {
 	if took := r.backlog.SentElsewhere(at, res.index, r.speed.Reader()); took > 0 {
 		r.arrivals.Spend(now, res.ep.Slot(), took)
 	}

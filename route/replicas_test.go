@@ -13,6 +13,7 @@ import (
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/route/ablation"
+	"github.com/warmpath/warmpath/route/learnt"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -119,6 +120,41 @@ func TestJoinsWork(t *testing.T) {
 	}
 	if requests := joins.all[0].Status(s.now)[0].Load.Requests; requests < 30 {
 		t.Errorf("%d requests are heard of at the first endpoint", requests)
+	}
+}
+
+// TestKnowsByOthers: a router that has only heard of an endpoint's requests keeps what it has learnt of it by them when
+// it gets the snapshot of a router that knows less.
+func TestKnowsByOthers(t *testing.T) {
+	s := newReplicas(t, 3, route.Config{Policy: func() pick.Policy { return &mixes{} }})
+	s.all[2].dead = true // has heard of nothing
+	deliver := func() {
+		for len(s.mail) > 0 {
+			s.deliver(0)
+		}
+	}
+	for i := range 30 {
+		d := s.decide(0, &fleet.Request{ID: fmt.Sprint(i), Model: "m", PromptTokens: 1000, Stream: true})
+		deliver()
+		s.now = s.now.Add(100 * time.Millisecond)
+		s.observe(0, route.FirstByte{Lease: d.Lease})
+		s.observe(0, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 5}})
+		deliver()
+	}
+	snapshot := func(i int) (all []learnt.Endpoint) {
+		s.all[i].Rewind()
+		for {
+			p, more := s.all[i].Snapshot(s.now)
+			if !more {
+				return all
+			}
+			all = append(all, p.Endpoints...)
+		}
+	}
+	knew, less := snapshot(1), snapshot(2)
+	s.all[1].Restore(s.now, &route.Piece{Fleet: &learnt.Fleet{}, Endpoints: less}, 0)
+	if knows := snapshot(1); fmt.Sprint(knows) != fmt.Sprint(knew) || fmt.Sprint(knew) == fmt.Sprint(less) {
+		t.Errorf("it knows %v, knew %v, and got %v", knows, knew, less)
 	}
 }
 

@@ -187,3 +187,20 @@ func TestClaimedReturnsOnce(t *testing.T) {
 		a.look("its client sent the id back", 0, 1)
 	}
 }
+
+// TestRetryIsNoReturn: a conversation whose turns are refused at one endpoint and answered at another is not thought to
+// come back at once.
+func TestRetryIsNoReturn(t *testing.T) {
+	a := newAwait(t, false, session.Config{})
+	for range 40 {
+		a.now = a.now.Add(time.Minute)
+		for i := range 10 {
+			a.end(a.begin(fmt.Sprint(i), 1, 100), fleet.ClientError)
+			a.end(a.begin(fmt.Sprint(i), 0, 100, "b"), fleet.OK)
+		}
+	}
+	a.begin("new", 0, 5000) // 0.5 s at the assumed speed
+	if at := a.p.expected[0]; at > 0.5 {
+		t.Errorf("%.2f of ten that return after a minute are expected at once", at)
+	}
+}

@@ -390,7 +390,7 @@ func TestLoadIsNotLost(t *testing.T) {
 }
 
 // TestMuteFor: an endpoint that gives no sign of life for one model, or one path, and is well otherwise, gets no more
-// requests for that one while another endpoint is there.
+// requests for that one while another endpoint is there. After a time one request tries it.
 func TestMuteFor(t *testing.T) {
 	const path = "/v1/rerank"
 	turn := func(model string) fleet.Request {
@@ -440,6 +440,14 @@ func TestMuteFor(t *testing.T) {
 		}
 		if d := x.route(turn("m")); d.Endpoint.Name != "a" {
 			t.Errorf("beside %s, m goes to %s, want a", mute, d.Endpoint.Name)
+		}
+		for len(x.r.Status(x.now)[0].Mute) > 0 {
+			x.now = x.now.Add(time.Second)
+		}
+		for i, want := range []string{"a", "b"} { // one alone tries it
+			if d := x.route(req); d.Endpoint.Name != want {
+				t.Errorf("afterwards request %d for %s goes to %s, want %s", i, mute, d.Endpoint.Name, want)
+			}
 		}
 	}
 }
