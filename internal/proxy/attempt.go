@@ -108,7 +108,7 @@ func (a *attempt) spends() bool {
 	case fleet.OK, fleet.ClientGone:
 		return a.asked
 	case fleet.Abandoned:
-		return a.asked && !a.waits && errors.Is(a.watch.Cause(), errDeadline)
+		return a.asked && !a.waits && errors.Is(a.watch.Cause(), fault.ErrDeadline)
 	default:
 		return a.asked && a.c.sent.Load() && a.status == http.StatusOK // it broke off
 	}
@@ -154,7 +154,7 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 func (a *attempt) ask() (*http.Response, error) {
 	c := a.c
 	if a.d.Leg == fleet.LegDecode {
-		a.Carry(&c.split.message)
+		a.Message = &c.split.message
 		c.split.watchPrefill(a)
 	}
 	limit := c.bounds.Load().Answer
@@ -272,7 +272,7 @@ func (a *attempt) conclude(err error) error {
 	case errors.Is(cause, errPrefillFailed):
 		a.fin.Outcome = fleet.Abandoned
 		return c.split.prefillError()
-	case errors.Is(cause, errDeadline), a.waits && errors.Is(cause, errWaited):
+	case errors.Is(cause, fault.ErrDeadline), a.waits && errors.Is(cause, fault.ErrWaited):
 		a.fin.Outcome = fleet.Abandoned
 		return cause
 	case a.waits: // the engine has not seen the request
@@ -379,7 +379,7 @@ func (c *call) refusedAt(endpoint string, o fleet.Outcome) {
 // the request again repeats no side effect.
 func (a *attempt) mayRetry() bool {
 	c := a.c
-	if errors.Is(a.watch.Cause(), errDeadline) || errors.Is(a.watch.Cause(), errWaited) {
+	if errors.Is(a.watch.Cause(), fault.ErrDeadline) || errors.Is(a.watch.Cause(), fault.ErrWaited) {
 		return false // another queue is no faster
 	}
 	if c.reached && c.Transport != nil {
@@ -431,7 +431,7 @@ func (a *attempt) awaitDispatch(limit time.Duration) error {
 	began := time.Now()
 	defer func() { a.c.served.Queued += time.Since(began) }()
 	if most := a.c.wait; most > 0 { // the hold before it was placed counts
-		tooLong := time.AfterFunc(most-a.c.served.Queued, func() { a.watch.End(errWaited) })
+		tooLong := time.AfterFunc(most-a.c.served.Queued, func() { a.watch.End(fault.ErrWaited) })
 		defer tooLong.Stop()
 	}
 	if !awaitTurn(turn, a.watch.Done()) {
@@ -483,7 +483,7 @@ func (a *attempt) judge(res *http.Response) {
 // engine itself may have one.
 func (a *attempt) page(res *http.Response) bool {
 	redirects := res.StatusCode >= http.StatusMultipleChoices && res.StatusCode < http.StatusBadRequest
-	return a.c.Known() && !redirects && mediaType(send.Named(res.Header).Get("Content-Type")) == "text/html"
+	return a.c.Known() && !redirects && send.Media(send.Named(res.Header).Get("Content-Type")) == "text/html"
 }
 
 // again reports whether a status is about the way to an engine and not about the request, which may be sent again: of

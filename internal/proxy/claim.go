@@ -14,11 +14,6 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-var (
-	errDeadline = fault.ErrDeadline
-	errWaited   = fault.ErrWaited
-)
-
 // claim opens the request on its accounts (tenant, client address, all) before its body is read.
 func (c *call) claim() (err error) {
 	var client netip.Addr

@@ -117,7 +117,7 @@ func (c *call) comment() bool {
 func (c *call) unfit(res *http.Response) bool {
 	h := send.Named(res.Header)
 	e := h.Get("Content-Encoding")
-	if res.StatusCode == http.StatusOK && mediaType(h.Get("Content-Type")) == eventStream &&
+	if res.StatusCode == http.StatusOK && send.Media(h.Get("Content-Type")) == eventStream &&
 		(e == "" || e == "identity") {
 		return false
 	}

@@ -25,9 +25,9 @@ func (c *call) awaitRoom(h *route.Hold) (route.Plan, error) {
 		}
 	}()
 	began := time.Now()
-	wait, why := c.wait, errWaited
+	wait, why := c.wait, fault.ErrWaited
 	if left := c.deadline.Sub(began); !c.deadline.IsZero() && (wait == 0 || left < wait) {
-		wait, why = left, errDeadline
+		wait, why = left, fault.ErrDeadline
 	}
 	if most := h.Until.Sub(began); wait != 0 && most > wait {
 		return route.Plan{}, &fault.HeldError{Most: most, Cause: why}

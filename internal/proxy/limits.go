@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/timeouts"
 	"github.com/warmpath/warmpath/route"
 )
@@ -122,7 +123,7 @@ func (c *call) check(now time.Time, gone *timeouts.Unreachable, queued bool) {
 			continue
 		}
 		if !c.deadline.IsZero() && now.After(c.deadline) && !w.HasData() && !c.sent.Load() {
-			c.stop(w, errDeadline)
+			c.stop(w, fault.ErrDeadline)
 			continue
 		}
 		if cause := w.Overdue(now, gone, c.bounds.Load().Refusing, c.sent.Load()); cause != nil {

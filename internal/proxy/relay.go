@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -136,7 +135,7 @@ func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 func (r *relay) readHeader() {
 	res := r.res
 	header := send.Named(res.Header)
-	media := mediaType(header.Get("Content-Type"))
+	media := send.Media(header.Get("Content-Type"))
 	r.events = media == eventStream
 	r.lines, r.json = !r.events && streams(media), media == "application/json"
 	r.pieces = r.events || r.lines || res.ContentLength < 0
@@ -154,12 +153,6 @@ func (r *relay) readHeader() {
 }
 
 const eventStream = "text/event-stream"
-
-// mediaType is the media type of a Content-Type in lower case, without parameters.
-func mediaType(contentType string) string {
-	media, _, _ := strings.Cut(contentType, ";")
-	return strings.ToLower(strings.TrimSpace(media))
-}
 
 // streams reports whether an answer of a media type comes in pieces that clients wait for: events, or lines of JSON.
 func streams(media string) bool {
@@ -656,7 +649,7 @@ func (c *call) setHeader(from http.Header, d *route.Decision) {
 	if !ok {
 		h["Content-Type"] = nil // keeps net/http from guessing one
 	}
-	if ok && streams(mediaType(media[0])) && h["X-Accel-Buffering"] == nil {
+	if ok && streams(send.Media(media[0])) && h["X-Accel-Buffering"] == nil {
 		h["X-Accel-Buffering"] = unbuffered // nginx, which reads it, would hold pieces back
 	}
 	if id := d.Session; id != "" && c.Request.Class == fleet.Turn && httpguts.ValidHeaderFieldValue(id) {

@@ -193,7 +193,7 @@ func (s *split) ask() error {
 
 func (s *split) exchange(a *attempt, message *handover.Message) error {
 	c := s.c
-	if a.Carry(message); message.Sets("stream") { // of a reply that is no stream the usage comes by itself
+	if a.Message = message; message.Sets("stream") { // of a reply that is no stream the usage comes by itself
 		a.WithoutUsage()
 	}
 	a.watch.Wait(c.bounds.Load().FirstByte)

@@ -9,11 +9,12 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/rewrite"
+	"github.com/warmpath/warmpath/internal/proxy/send"
 )
 
 // merger is the protocol that completes the decoder's answer from the prefiller's reply; nil if the answer is complete.
 func (a *attempt) merger() handover.Merger {
-	if !a.AsLeg() || a.d.Leg != fleet.LegDecode {
+	if a.Message == nil || a.d.Leg != fleet.LegDecode {
 		return nil
 	}
 	m, ok := a.c.split.conn.(handover.Merger)
@@ -56,7 +57,7 @@ func (s *split) reply(a *attempt) []byte {
 // rewrites is how to change the answer's usage; nil for not at all. A running prefill leg is asked for its figure when
 // the answer reaches that place.
 func (s *split) rewrites(a *attempt) *rewrite.Cached {
-	if s == nil || !a.AsLeg() {
+	if s == nil || a.Message == nil {
 		return nil
 	}
 	if !s.prefillOver() {
@@ -97,7 +98,7 @@ func (s *split) answered() {
 	}
 	c.comments.end()
 	switch opened := c.Opened.Load(); {
-	case opened && mediaType(media) != eventStream:
+	case opened && send.Media(media) != eventStream:
 		c.refuse(fault.At(fault.ErrNoStream, s.plan.Prefill.Endpoint.Name))
 		s.release(fleet.Abandoned)
 		return

@@ -18,7 +18,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -315,23 +314,19 @@ func (g *Catalog) fetchAll(ctx context.Context, q *query) [][]entry {
 
 // fetch asks one endpoint; one that does not answer adds nothing.
 func (g *Catalog) fetch(ctx context.Context, q *query, e *fleet.Endpoint) []entry {
-	u, err := url.Parse(e.URL + q.path)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.URL+q.path, http.NoBody)
 	if err != nil {
 		return nil
 	}
-	header := http.Header{"Accept": {"application/json"}, "Via": q.via}
+	req.Header["Accept"], req.Header["Via"] = []string{"application/json"}, q.via
 	if e.APIKey != "" {
-		header.Set("Authorization", "Bearer "+e.APIKey)
+		req.Header.Set("Authorization", "Bearer "+e.APIKey)
 	}
 	for _, name := range keyHeaders {
 		if v := q.from.Get(name); v != "" {
-			header.Set(name, v)
+			req.Header.Set(name, v)
 		}
 	}
-	req := (&http.Request{
-		Method: http.MethodGet, URL: u, Host: u.Host, Header: header, Body: http.NoBody, Proto: "HTTP/1.1",
-		ProtoMajor: 1, ProtoMinor: 1,
-	}).WithContext(ctx)
 	res, err := g.transport.RoundTrip(req)
 	if err != nil {
 		return nil

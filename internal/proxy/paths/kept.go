@@ -31,20 +31,8 @@ func KeptAt(method, path string) Kept {
 	}
 	collection, rest, _ := strings.Cut(rest, "/")
 	switch collection {
-	case "responses",
-		"conversations",
-		"videos",
-		"files",
-		"batches",
-		"uploads",
-		"vector_stores",
-		"assistants",
-		"threads",
-		"evals",
-		"containers",
-		"jobs",
-		"tasks",
-		"sessions":
+	case "responses", "conversations", "videos", "files", "batches", "uploads", "vector_stores", "assistants",
+		"threads", "evals", "containers", "jobs", "tasks", "sessions":
 	case "chat", "fine_tuning", "messages", "realtime":
 		inner := ""
 		inner, rest, _ = strings.Cut(rest, "/")

@@ -294,13 +294,8 @@ func (e *Error) Error() string {
 	case "tokens_per_minute":
 		what = "tokens a minute"
 	}
-	return fmt.Sprintf(
-		"the limit %s of %d %s is reached; try again in %d s",
-		whose,
-		e.Most,
-		what,
-		seconds(e.RetryAfter),
-	)
+	const text = "the limit %s of %d %s is reached; try again in %d s"
+	return fmt.Sprintf(text, whose, e.Most, what, seconds(e.RetryAfter))
 }
 
 // Status is the HTTP status for a client: 503 where the router is full, 429 where the client has too much.
@@ -342,12 +337,8 @@ func (t *Table) Enter(now time.Time, tenant string, client netip.Addr) (Ticket, 
 		a.fill(now)
 		cost := t.cost(a)
 		if most, open := t.mostOpen(a), a.everywhere(); most > 0 && open >= most {
-			return k.refuse(
-				"requests",
-				a,
-				int64(a.limits.Requests),
-				time.Duration(a.held/float64(max(open, 1))*float64(time.Second)),
-			)
+			each := time.Duration(a.held / float64(max(open, 1)) * float64(time.Second))
+			return k.refuse("requests", a, int64(a.limits.Requests), each)
 		}
 		if wait := a.requests.wait(cost); wait > 0 {
 			return k.refuse("requests_per_minute", a, a.limits.RequestsPerMinute, wait)
@@ -378,12 +369,7 @@ func (k *Ticket) refuse(limit string, a *account, most int64, wait time.Duration
 		}
 	}
 	k.table.count(r)
-	err := &Error{
-		Refusal:    r,
-		Setting:    setting + limit,
-		Most:       most,
-		RetryAfter: min(max(wait, time.Second), time.Hour),
-	}
+	err := &Error{Refusal: r, Setting: setting + limit, Most: most, RetryAfter: min(max(wait, time.Second), time.Hour)}
 	return Ticket{seen: k.look()}, err
 }
 
@@ -563,10 +549,7 @@ func rateOf(b *bucket, cost float64) rate {
 // Tell writes the limits into the header of an answer under OpenAI's names.
 func (k *Ticket) Tell(h http.Header) {
 	k.seen.requests.tell(
-		h,
-		"X-Ratelimit-Limit-Requests",
-		"X-Ratelimit-Remaining-Requests",
-		"X-Ratelimit-Reset-Requests",
+		h, "X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests",
 	)
 	k.seen.tokens.tell(h, "X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens")
 }

@@ -47,6 +47,5 @@ func (a *Outgoing) Withdraw() {
 		_ = a.lent.Close()
 		a.lent = nil
 	}
-	a.sent.Release()
-	a.sent = nil
+	a.ReleaseCopy()
 }

@@ -12,15 +12,8 @@ import (
 // HopByHop reports whether a header, in canonical form, ends at a proxy (RFC 9110, section 7.6.1).
 func HopByHop(name string) bool {
 	switch name {
-	case "Connection",
-		"Proxy-Connection",
-		"Keep-Alive",
-		"Proxy-Authenticate",
-		"Proxy-Authorization",
-		"Te",
-		"Trailer",
-		"Transfer-Encoding",
-		"Upgrade":
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
+		"Transfer-Encoding", "Upgrade":
 		return true
 	}
 	return false

@@ -71,7 +71,7 @@ type Outgoing struct {
 	lent io.Closer     // the body last given to the transport
 
 	Keyed   bool              // it was sent with the endpoint's API key, none of the client's
-	Message *handover.Message // the additions for one leg; nil for a whole request
+	Message *handover.Message // the additions for one leg; nil for a request that is not split
 
 	fromZero bool // its rank was counted from 0, see rank
 
@@ -88,9 +88,6 @@ type Outgoing struct {
 func (s *Sender) To(c *Incoming, d *route.Decision, ctx context.Context, span *tracing.Attempt) Outgoing {
 	return Outgoing{s: s, c: c, d: d, ctx: ctx, span: span}
 }
-
-// Carry makes it one leg of a split request.
-func (a *Outgoing) Carry(message *handover.Message) { a.Message = message }
 
 // carried reports whether the transport exchanges it. Prefill legs are always sent by the router.
 func (a *Outgoing) carried() bool { return a.c.Transport != nil && a.d.Leg != fleet.LegPrefill }
@@ -124,9 +121,6 @@ func Short(res *http.Response) []byte {
 	res.Body = &readBack{ReadCloser: res.Body, head: head, err: err}
 	return head
 }
-
-// AsLeg reports whether it is one leg of a request.
-func (a *Outgoing) AsLeg() bool { return a.Message != nil }
 
 // WithoutUsage stops asking for usage.
 func (a *Outgoing) WithoutUsage() { a.refused = true }

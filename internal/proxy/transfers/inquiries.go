@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 )
@@ -60,23 +59,14 @@ func (q *Inquiries) Forget(address string) {
 
 // fetch is the body of a successful GET; nil otherwise.
 func fetch(ctx context.Context, transport http.RoundTripper, address string) []byte {
-	u, err := url.Parse(address)
+	ctx, cancel := context.WithTimeout(ctx, inquiryWait)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, inquiryWait)
-	defer cancel()
-	req := &http.Request{
-		Method:     http.MethodGet,
-		URL:        u,
-		Host:       u.Host,
-		Header:     http.Header{"Accept": {"application/json"}},
-		Proto:      "HTTP/1.1",
-		ProtoMajor: 1,
-		ProtoMinor: 1,
-		Body:       http.NoBody,
-	}
-	res, err := transport.RoundTrip(req.WithContext(ctx))
+	req.Header.Set("Accept", "application/json")
+	res, err := transport.RoundTrip(req)
 	if err != nil {
 		return nil
 	}
