@@ -6,7 +6,7 @@
 // decodes and names blocks while the fleet is not locked. It promises that missing messages are requested again, that a
 // restart of the engine and silence are reported within two seconds, and that all queues are bounded: if the router
 // falls behind, the engine's own queue overflows, which shows as missing messages. It never predicts what a cache
-// holds: route/cache does.
+// holds: route does.
 package kvevents
 
 import (
@@ -88,7 +88,7 @@ func (c Config) Validate() error {
 	case strings.Trim(name, token) != "":
 		faults = append(faults, fmt.Errorf("kvevents: session_header is %q, which is no name of a header",
 			c.SessionHeader))
-	case slices.Contains(taken, name):
+	case slices.Contains(reserved, name):
 		faults = append(faults, fmt.Errorf("kvevents: session_header is %q, which says something else of every request",
 			c.SessionHeader))
 	}
@@ -103,8 +103,8 @@ func privateNetworks() []string {
 	}
 }
 
-// taken are headers whose value a client must not choose.
-var taken = []string{
+// reserved are headers whose value a client must not choose.
+var reserved = []string{
 	"authorization", "connection", "content-encoding", "content-length", "content-type", "expect", "host",
 	"proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "x-api-key", "x-request-id",
 }
