@@ -151,10 +151,7 @@ func (s *scan) plainMain(start int) (v jsonscan.Value, a amount, ok bool) {
 func (c *Chain) open(s *scan, f field, start int) (resumed bool) {
 	c.text, c.stops, c.filled, c.chunkEnd = c.text[:0], c.stops[:0], 0, 0
 	c.mainAt = start
-	at := part(0)
-	if ff := s.api.frontField(); ff != numFields {
-		at = c.tape.parts[ff]
-	}
+	at := c.frontPart(s.api)
 	c.front = c.composeFront(s.api, at)
 	left := len(s.cur.Data()) - start
 	if k := &c.known; k.raw > 0 && k.start == start && (at == 0 || k.front == c.front.hash) &&
@@ -173,6 +170,14 @@ func (c *Chain) open(s *scan, f field, start int) (resumed bool) {
 		c.Marks = append(c.Marks, Mark{Bytes: n, Role: System, Own: xxh3.Hash(c.text[:n])})
 	}
 	return false
+}
+
+// frontPart is the source of the front on the tape; 0 for none yet.
+func (c *Chain) frontPart(api API) part {
+	if f := api.frontField(); f != numFields {
+		return c.tape.parts[f]
+	}
+	return 0
 }
 
 // roomFor allocates room for the text of this many raw bytes, unless they are so many that most must be media.
@@ -204,10 +209,7 @@ func (c *Chain) composeFront(api API, at part) front {
 // settleFront makes sure that the front of the whole body precedes the rest. It returns false if the known part had
 // another front, and everything must be redone without it.
 func (c *Chain) settleFront(api API) bool {
-	at := part(0)
-	if ff := api.frontField(); ff != numFields {
-		at = c.tape.parts[ff]
-	}
+	at := c.frontPart(api)
 	if at == c.front.part && (at != 0 || c.front.hash == 0) {
 		return true
 	}

@@ -114,23 +114,8 @@ func (a API) frontField() field {
 
 // isTaped reports whether the field goes onto the tape: it is part of the prompt in this API.
 func (f field) isTaped(api API) bool {
-	switch f {
-	case fTools, fFunctions, fDocuments:
-		return true
-	case fMessages:
-		return api == Chat || api == OllamaChat || api == Messages
-	case fSystem:
-		return api == Messages || api == OllamaGenerate
-	case fInstructions, fInput:
-		return api == Responses
-	case fPrompt:
-		return api == Completions || api == OllamaGenerate
-	case fSuffix:
-		return api == Completions || api == OllamaGenerate
-	case fText, fInputIDs:
-		return api == Generate
-	}
-	return false
+	return lumpOf(f) >= 0 || f == api.mainField() || f == api.frontField() ||
+		(f == fSuffix || f == fInputIDs) && f.hasText(api)
 }
 
 // composeScope computes Scope and ToolsBytes. The end of c.text is scratch.
@@ -173,7 +158,8 @@ func (c *Chain) composeScope(s *scan, body []byte) {
 	}
 }
 
-// numLumps is the number of members that can be lumps: tools, functions and documents.
+// numLumps is the number of members that can be lumps: tools, functions and documents. They enter the prompt as JSON,
+// so that their whole size counts.
 const numLumps = 3
 
 // lumpOf is the index of f among them; -1 for other members.

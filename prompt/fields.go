@@ -132,9 +132,6 @@ func (f field) hasText(api API) bool {
 	return false
 }
 
-// countsWhole reports whether the field enters the prompt as JSON, so that its whole size counts.
-func (f field) countsWhole() bool { return f == fTools || f == fFunctions || f == fDocuments }
-
 // subfield is a known member of a top-level object.
 type subfield uint8
 

@@ -99,7 +99,7 @@ func (s *scan) member() bool {
 	if f < numFields {
 		s.keepEarlier(f)
 		s.fields[f] = v
-		if f.countsWhole() {
+		if lumpOf(f) >= 0 {
 			s.amounts[f] = amount{text: v.At.Len()}
 		}
 	}

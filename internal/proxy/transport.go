@@ -117,11 +117,8 @@ func NewTransport(cfg TransportConfig) *Transport {
 		d := &net.Dialer{Timeout: cfg.Connect, KeepAliveConfig: keepAlive, Control: shortage.ToEngine()}
 		cfg.Dial = lastknown.Dialer(unixsocket.Dial(d), log)
 	}
-	t := &Transport{std: netHTTP(&cfg, cfg.TLS)}
+	t := &Transport{std: netHTTP(&cfg, cfg.TLS), own: make(map[string]*renewed, len(cfg.Hosts))}
 	for at, c := range cfg.Hosts {
-		if t.own == nil {
-			t.own = map[string]*renewed{}
-		}
 		t.own[at] = netHTTP(&cfg, c)
 	}
 	if !cfg.NetHTTP {
