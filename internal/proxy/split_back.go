@@ -22,19 +22,12 @@ func (c *call) known() *fleet.Content {
 // turn.
 func (s *split) fetchBack() {
 	s.x.Before = nil
-	if r := s.c.p.returns; r != nil {
-		if _, can := s.conn.(handover.Returner); can {
-			d := &s.plan.Prefill
-			if content := s.c.known(); content != nil {
-				s.x.Before = r.Take(
-					time.Now(),
-					transfers.ReturnKey{Tenant: s.c.Request.Tenant, Pool: d.Pool, Session: d.Session},
-					content.Scope,
-					transfers.SpokenOf(s.c.API, &s.c.Prompt, s.c.Text()),
-				)
-			}
-		}
+	c, r, content := s.c, s.c.p.returns, s.c.known()
+	if _, can := s.conn.(handover.Returner); r == nil || !can || content == nil {
+		return
 	}
+	key := transfers.ReturnKey{Tenant: c.Request.Tenant, Pool: s.plan.Prefill.Pool, Session: s.plan.Prefill.Session}
+	s.x.Before = r.Take(time.Now(), key, content.Scope, transfers.SpokenOf(c.API, &c.Prompt, c.Text()))
 }
 
 // failedToFetch reports whether a failed prefill leg was told to fetch from a decoder: the fetch may have failed, so
@@ -80,11 +73,8 @@ func (a *attempt) keepReturned(end []byte) {
 		return
 	}
 	r.Put(time.Now(), transfers.Returned{
-		Key: transfers.ReturnKey{
-			Tenant:  c.Request.Tenant,
-			Pool:    a.d.Pool,
-			Session: a.d.Session,
-		}, Before: handover.Before{Params: bytes.Clone(params), Host: at.Hostname()},
-		Scope: content.Scope, Bytes: said.Bytes, Hash: said.Hash,
+		Key:    transfers.ReturnKey{Tenant: c.Request.Tenant, Pool: a.d.Pool, Session: a.d.Session},
+		Before: handover.Before{Params: bytes.Clone(params), Host: at.Hostname()},
+		Scope:  content.Scope, Bytes: said.Bytes, Hash: said.Hash,
 	})
 }

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -44,11 +45,7 @@ func (c *Content) ForRouter(api prompt.API) *fleet.Content {
 	}
 	if c.ids.Bytes > 0 { // the ids include tools and documents
 		c.about = fleet.Content{
-			Scope:  c.Chain.Space,
-			Blocks: c.ids.Blocks,
-			Bytes:  c.ids.Bytes,
-			Hash:   c.ids.Whole,
-			Start:  c.start(api),
+			Scope: c.Chain.Space, Blocks: c.ids.Blocks, Bytes: c.ids.Bytes, Hash: c.ids.Whole, Start: c.start(api),
 		}
 		return &c.about
 	}
@@ -214,11 +211,13 @@ func (c *Content) Follow() *session.Trail {
 	}
 	if len(marks) < 2 && len(t.Marks) > 0 && marks[0].Role == prompt.OtherRole {
 		// plain text has no messages
-		t.Whole, t.Strict, t.Marks, t.StrictMarks, t.Openings, t.Opening = 0, 0, t.Marks[:0], t.StrictMarks[:0], 0,
-			false
+		t.Whole, t.Strict, t.Openings, t.Opening = 0, 0, 0, false
+		t.Marks, t.StrictMarks = t.Marks[:0], t.StrictMarks[:0]
 	}
 	if n := len(t.Marks); n > 0 { // the last one is the prompt's end; trails have the latest first
-		t.Marks, t.StrictMarks = reversed(t.Marks[:n-1]), reversed(t.StrictMarks[:n-1])
+		t.Marks, t.StrictMarks = t.Marks[:n-1], t.StrictMarks[:n-1]
+		slices.Reverse(t.Marks)
+		slices.Reverse(t.StrictMarks)
 		if t.Opening { // a short message that is extended within says nothing
 			t.Openings, t.HashAt = n-1, nil
 		}
@@ -244,11 +243,4 @@ func header(r prompt.Role) int {
 		return 0
 	}
 	return len(r.String()) + 2
-}
-
-func reversed(s []uint64) []uint64 {
-	for i, j := 0, len(s)-1; i < j; i, j = i+1, j-1 {
-		s[i], s[j] = s[j], s[i]
-	}
-	return s
 }

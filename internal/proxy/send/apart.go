@@ -37,13 +37,8 @@ func (a *Outgoing) apart(edits []prompt.Edit) []prompt.Edit {
 		cur.Reset(value)
 		switch cur.Next() {
 		case jsonscan.String:
-			edits = append(
-				edits,
-				c.Prompt.SetField(
-					name,
-					jsonscan.AppendString(nil, t.Apart(c.Request.Tenant, jsonscan.Decode(value, cur.At()))),
-				),
-			)
+			id := t.Apart(c.Request.Tenant, jsonscan.Decode(value, cur.At()))
+			edits = append(edits, c.Prompt.SetField(name, jsonscan.AppendString(nil, id)))
 		case jsonscan.Array:
 			list := []byte{'['}
 			for kind := cur.Next(); kind == jsonscan.String; kind = cur.Next() {

@@ -87,11 +87,7 @@ func (a *Outgoing) URL() *url.URL {
 	host, base, slash := strings.Cut(rest, "/")
 	in := a.c.R.URL
 	u := &url.URL{
-		Scheme:     scheme,
-		Host:       host,
-		Path:       in.Path,
-		RawPath:    in.RawPath,
-		RawQuery:   visible(a.query()),
+		Scheme: scheme, Host: host, Path: in.Path, RawPath: in.RawPath, RawQuery: visible(a.query()),
 		ForceQuery: in.ForceQuery,
 	}
 	if a.Message != nil && a.Message.Path != "" { // the protocol asks another of the engine's paths
@@ -169,16 +165,9 @@ func (a *Outgoing) noteUnsalted() {
 	fresh := false
 	a.s.asks.note(a.d.Endpoint.Name, func(n *askNote) { fresh, n.unsalted = !n.unsalted, true })
 	if fresh {
-		a.s.log.Warn(
-			"tenants.cache_salt has no effect at an endpoint: its kind of engine has no field for a salt in this "+
-				"API, or is not known yet. "+
-				"Tenants can find out by timing what others sent there; tenants.salt_required refuses such requests",
-			"endpoint",
-			a.d.Endpoint.Name,
-			"kind",
-			string(a.d.Kind),
-			"api",
-			a.c.API.String(),
-		)
+		a.s.log.Warn("tenants.cache_salt has no effect at an endpoint: its kind of engine has no field for a salt in "+
+			"this API, or is not known yet. Tenants can find out by timing what others sent there; "+
+			"tenants.salt_required refuses such requests",
+			"endpoint", a.d.Endpoint.Name, "kind", string(a.d.Kind), "api", a.c.API.String())
 	}
 }
