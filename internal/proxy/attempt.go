@@ -36,10 +36,10 @@ type attempt struct {
 	span   *tracing.Attempt
 	status int // the engine's; 0 when it sent none
 
-	lacks bool // the engine does not have the model, or the response, that the request names
-	waits bool // the request is in the router's queue
-	asked bool // the engine has been sent it, or is connected to
-	short bool // there was no file descriptor to connect with
+	lacks      bool // the engine does not have the model, or the response, that the request names
+	waits      bool // the request is in the router's queue
+	dispatched bool // the engine has been sent it, or is connected to
+	short      bool // there was no file descriptor to connect with
 
 	gaveUp bool // the engine may have ended its answer for what the model said
 }
@@ -106,11 +106,11 @@ func (a *attempt) end() {
 func (a *attempt) spends() bool {
 	switch a.fin.Outcome {
 	case fleet.OK, fleet.ClientGone:
-		return a.asked
+		return a.dispatched
 	case fleet.Abandoned:
-		return a.asked && !a.waits && errors.Is(a.watch.Cause(), fault.ErrDeadline)
+		return a.dispatched && !a.waits && errors.Is(a.watch.Cause(), fault.ErrDeadline)
 	default:
-		return a.asked && a.c.sent.Load() && a.status == http.StatusOK // it broke off
+		return a.dispatched && a.c.sent.Load() && a.status == http.StatusOK // it broke off
 	}
 }
 
@@ -165,7 +165,7 @@ func (a *attempt) ask() (*http.Response, error) {
 	if err := a.awaitDispatch(limit); err != nil {
 		return nil, err
 	}
-	c.reached, a.asked, c.asked = true, true, time.Now()
+	c.reached, a.dispatched, c.dispatchedAt = true, true, time.Now()
 	if c.Transport != nil {
 		a.watch.Wait(c.within(limit))
 		c.setHeader(http.Header{}, a.d) // the transport may have to answer for the header before the body comes

@@ -27,60 +27,65 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// call is one client request. One goroutine uses it; others touch only watch, prefillWatch and shutdown.
+// call is one client request. One goroutine uses it; others touch only what is atomic, and the client.
 type call struct {
 	place link // in the registry
 
 	p      *Proxy
 	client client.Client
 	send.Incoming
-	ctx context.Context // ends when the client leaves
+	span   *tracing.Span
+	served live.Served
 
+	ctx        context.Context      // ends when the client leaves
 	cancelable *timeouts.Cancelable // the same as ctx
 	stopWatch  func() bool          // cancels the report that the client left
 
-	headBytes, answerHeadBytes int // that are counted in the memory of requests
+	watch        atomic.Pointer[timeouts.Watch] // the current attempt
+	prefillWatch atomic.Pointer[timeouts.Watch] // the current prefill leg
+	bounds       atomic.Pointer[Bounds]
+	shutdown     atomic.Bool // no further attempt may start
+	sent         atomic.Bool // the client has seen a byte or the header: no retry is allowed
+	spent        atomic.Bool // an engine has computed for it, and did not fail
 
-	content  *identity.Content // until the first decision; nil when conversations are not recognised by content
-	sheds    bool              // the content of the first decision was released in part, see rememberContent
-	about    fleet.Content     // the part of the content that another attempt needs
-	blocks   []uint64          // reused from call to call for about.Blocks
-	span     *tracing.Span
-	served   live.Served
-	failures uint16      // one bit for each outcome of attempts that failed by their engine's fault
-	sent     atomic.Bool // the client has seen a byte or the header: no retry is allowed
+	// what it may do, and is charged
+	root                       bool             // the router answers what is at its root; no key is asked for
+	allowed                    identity.Allowed // models that the caller may use
+	ticket                     quota.Ticket     // accounts charged for the request
+	headBytes, answerHeadBytes int              // that are counted in the memory of requests
+	reached                    bool             // it was sent to an engine
+	dispatchedAt               time.Time        // when an engine was sent it, for the whole answer; zero for never
+	passed                     int64            // estimated tokens of the answer passed on
 
-	bounds    atomic.Pointer[Bounds]
-	allowed   identity.Allowed // models that the caller may use
-	ticket    quota.Ticket     // accounts charged for the request
-	root      bool             // the router answers what is at its root; no key is asked for
-	reached   bool             // it was sent to an engine
-	overfull  int              // attempts at engines that failed all that they had for want of memory
-	uncounted int              // attempts that do not count as retries
-	broke     broke            // engines that broke off under it
-	away      bool             // an endpoint that has answered under the path lacks it now
-	spent     atomic.Bool      // an engine has computed for it, and did not fail
-	passed    int64            // estimated tokens of the answer passed on
-	asked     time.Time        // when an engine was asked for the whole answer; zero for never
-	final     bool             // its client says that its session ends with it
-	cut       bool             // its body came in part: its client has left
-	// it is a response that goes on in the background: its client asks for it by the id that the announcement has, and
-	// may cancel it, before the engine has computed anything
-	detached  bool
-	lingers   bool          // it was answered before a long body was read
-	comments  *comments     // nil for none
+	// what its client wants
 	wait      time.Duration // longest wait in the router's queue; 0 for no limit of its own
 	shortened bool          // by the request itself
 	deadline  time.Time     // when its answer must begin; zero for none
+	final     bool          // its session ends with it
+	// it is a response that goes on in the background: its client asks for it by the id that the announcement has, and
+	// may cancel it, before the engine has computed anything
+	detached bool
+
+	// what has come of its client
+	cut      bool      // its body came in part: its client has left
+	lingers  bool      // it was answered before a long body was read
+	comments *comments // nil for none
+
+	content *identity.Content // until the first decision; nil when conversations are not recognised by content
+	sheds   bool              // the content of the first decision was released in part, see rememberContent
+	about   fleet.Content     // the part of the content that another attempt needs
+	blocks  []uint64          // reused from call to call for about.Blocks
 
 	plan    route.Plan  // the first decision
 	pending *route.Plan // reserved for the next attempt; nil for none
 	split   *split      // nil unless the request was split
 
-	watch atomic.Pointer[timeouts.Watch] // the current attempt, for Proxy.Run and Proxy.Abort
-	// the current prefill leg, for the same
-	prefillWatch atomic.Pointer[timeouts.Watch]
-	shutdown     atomic.Bool // no further attempt may start
+	// what has come of its attempts
+	failures  uint16 // one bit for each outcome of those that failed by their engine's fault
+	overfull  int    // those at engines that failed all that they had for want of memory
+	uncounted int    // those that do not count as retries
+	broke     broke  // engines that broke off under it
+	away      bool   // an endpoint that has answered under the path lacks it now
 }
 
 // calls recycles calls: each takes 2.5 kB.

@@ -89,10 +89,10 @@ func (c *call) settle() {
 
 // decoded estimates the tokens of a generation that is not streamed and was given up.
 func (c *call) decoded() int64 {
-	if c.asked.IsZero() || c.served.Outcome == fleet.OK || c.Prompt.Stream || c.Request.Class != fleet.Turn {
+	if c.dispatchedAt.IsZero() || c.served.Outcome == fleet.OK || c.Prompt.Stream || c.Request.Class != fleet.Turn {
 		return 0
 	}
-	ms := float64(c.served.Ended.Sub(c.asked))/float64(time.Millisecond) - c.served.Decision.TTFTMs
+	ms := float64(c.served.Ended.Sub(c.dispatchedAt))/float64(time.Millisecond) - c.served.Decision.TTFTMs
 	tokens := int64(max(0, ms) * leftRate / 1000)
 	if most := int64(c.Request.MaxTokens); most > 0 {
 		return min(tokens, most)

@@ -197,7 +197,7 @@ func (s *split) exchange(a *attempt, message *handover.Message) error {
 		a.WithoutUsage()
 	}
 	a.watch.Wait(c.bounds.Load().FirstByte)
-	a.asked = true
+	a.dispatched = true
 	res, err := a.Send()
 	if err != nil {
 		return a.conclude(err)

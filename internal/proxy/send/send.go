@@ -77,8 +77,8 @@ type Outgoing struct {
 
 	unsalted bool // see Unsalted
 
-	asked   bool // the engine is asked for usage and the client did not ask
-	refused bool // the engine has rejected being asked
+	asksUsage    bool // the engine is asked for usage and the client did not ask
+	usageRefused bool // the engine has rejected being asked
 
 	sentForm  fleet.IDForm // the form of the conversation id sent; IDUnknown for none
 	refusedID fleet.IDForm // the form that the engine has rejected for this request; IDUnknown for none
@@ -123,10 +123,10 @@ func Short(res *http.Response) []byte {
 }
 
 // WithoutUsage stops asking for usage.
-func (a *Outgoing) WithoutUsage() { a.refused = true }
+func (a *Outgoing) WithoutUsage() { a.usageRefused = true }
 
 // AsksUsage reports whether the router asks for usage and the client did not.
-func (a *Outgoing) AsksUsage() bool { return a.asked }
+func (a *Outgoing) AsksUsage() bool { return a.asksUsage }
 
 // AnswersAsking notes that the endpoint answered a client that asked for usage with a chunk of its own.
 func (a *Outgoing) AnswersAsking() {

@@ -30,8 +30,8 @@ type askMemory struct {
 }
 
 type askNote struct {
-	refused time.Time // when it last rejected being asked; zero for never
-	answers bool      // it answered a client that asked with a chunk of its own
+	usageRefused time.Time // when it last rejected being asked; zero for never
+	answers      bool      // it answered a client that asked with a chunk of its own
 
 	unsalted bool // it was logged that it takes no salt
 
@@ -72,9 +72,9 @@ func (b *askMemory) change(endpoint string, change func(*askNote)) {
 // ask adds the edit that asks for usage, if the engine should be asked.
 func (a *Outgoing) ask(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
-	a.asked = !a.refused && !a.s.cfg.NoUsage && !(a.carried() && c.Transport.AnswerUnseen()) && c.mayAsk() &&
+	a.asksUsage = !a.usageRefused && !a.s.cfg.NoUsage && !(a.carried() && c.Transport.AnswerUnseen()) && c.mayAsk() &&
 		a.s.asks.allows(a.d, c.API, time.Now())
-	if !a.asked {
+	if !a.asksUsage {
 		return edits
 	}
 	return append(edits, c.Prompt.SetIncludeUsage())
@@ -118,7 +118,7 @@ func (b *askMemory) allows(d *route.Decision, api prompt.API, now time.Time) boo
 		return false
 	}
 	n := b.of(d.Endpoint.Name)
-	if !n.refused.IsZero() && now.Sub(n.refused) < askAgain {
+	if !n.usageRefused.IsZero() && now.Sub(n.usageRefused) < askAgain {
 		return false
 	}
 	return n.answers || d.Kind != fleet.KindOther && d.Kind != fleet.KindUnknown
@@ -136,19 +136,19 @@ func (a *Outgoing) Watches() bool {
 func (a *Outgoing) sendAsking() (*http.Response, error) {
 	p := a.s
 	res, err := a.exchange(a.request())
-	if err != nil || !a.asked || !refuses(res, "stream_options") {
+	if err != nil || !a.asksUsage || !refuses(res, "stream_options") {
 		return res, err
 	}
 	if a.carried() { // it cannot be sent once more
-		p.asks.note(a.d.Endpoint.Name, func(n *askNote) { n.refused = time.Now() })
+		p.asks.note(a.d.Endpoint.Name, func(n *askNote) { n.usageRefused = time.Now() })
 		return res, nil
 	}
 	res.Body.Close()
 	a.Withdraw()
-	a.refused = true
+	a.usageRefused = true
 	if res, err = a.exchange(a.request()); err == nil && res.StatusCode < http.StatusBadRequest {
 		name := a.d.Endpoint.Name
-		p.asks.note(name, func(n *askNote) { n.refused = time.Now() })
+		p.asks.note(name, func(n *askNote) { n.usageRefused = time.Now() })
 		p.log.Info("engine rejects stream_options: usage is not requested for a while",
 			"endpoint", name, "while", askAgain.String())
 	}

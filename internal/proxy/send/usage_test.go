@@ -34,7 +34,7 @@ func TestAskBook(t *testing.T) {
 			t.Errorf("%q: asked %t %t, want %t %t", tt.kind, !tt.chat, !tt.completions, tt.chat, tt.completions)
 		}
 	}
-	b.note("e", func(n *askNote) { n.refused = now })
+	b.note("e", func(n *askNote) { n.usageRefused = now })
 	b.note("e", func(n *askNote) { n.answers = true })
 	for _, kind := range []fleet.Kind{fleet.KindVLLM, fleet.KindOther} {
 		if at("e", kind, prompt.Chat, 0) || at("e", kind, prompt.Chat, askAgain-1) {
