@@ -253,8 +253,8 @@ func (p *leastTTFT) seenLately(g *firstTurnCount, endpoints int) bool {
 	return g.seen > 0 && p.turns-g.seen <= uint64(rarely*endpoints)
 }
 
-// slower is how many times as slow an endpoint is as the fastest one, at most fit.Bound times: a
-// misjudged one must still get requests.
+// slower is how many times as slow an endpoint is as the fastest one, at most fit.Bound times: a misjudged one must
+// still get requests.
 func slower(v *pick.View, c *pick.Candidate, fastest float64) float64 {
 	return min(cost.Speed(v, c)/fastest, fit.Bound)
 }

@@ -11,8 +11,7 @@ import (
 
 // Routers that know each other count a tenant's requests and tokens together. Each tells the others, as it changes,
 // what the tenant has used at it and not been given again, and how many of its requests are open. That is a state, not
-// a
-// difference: told twice it counts once, what was lost on the way is made good by the next, and a router that starts
+// a difference: told twice it counts once, what was lost on the way is made good by the next, and a router that starts
 // has used nothing. Each counts what all have used against the limit, and fills it up as one bucket: each use shrinks
 // in proportion, and nobody tells that. So no clocks are compared, and nothing is asked for while a request waits.
 //

@@ -2,8 +2,8 @@
 // spent on prefill (rate.go), and the idle conversations expected back (idle.go).
 //
 // It owns a row per endpoint and one return curve learnt from all conversations together. What turns of a pool are like
-// is a value of the pool's (Mix). Rates are turns per
-// millisecond. The package computes no cost of a request and places nothing.
+// is a value of the pool's (Mix). Rates are turns per millisecond. The package computes no cost of a request and places
+// nothing.
 package arrivals
 
 import (
