@@ -164,8 +164,8 @@ func (t *Trails) goOn(p *Trail, fresh string) Found {
 	return f
 }
 
-// Noted is what Note stores of a prompt: hashes and the id of its conversation. Another router that takes it in by Hear
-// then recognises the conversation too.
+// Noted is what Note stores of a prompt: hashes and the id of its conversation. Another router that takes it in by
+// Apply then recognises the conversation too.
 type Noted struct {
 	ID                     string
 	Main                   uint64 // its most specific hash; 0 when the prompt is too short to identify a conversation
@@ -211,11 +211,11 @@ func (t *Trails) Noted(p *Trail, f *Found) (n Noted) {
 // noted since.
 func (t *Trails) Note(p *Trail, f *Found) {
 	n := t.Noted(p, f)
-	t.Hear(&n)
+	t.Apply(&n)
 }
 
-// Hear stores what this or another router noted.
-func (t *Trails) Hear(n *Noted) {
+// Apply stores what this or another router noted.
+func (t *Trails) Apply(n *Noted) {
 	if n.Main == 0 {
 		return
 	}

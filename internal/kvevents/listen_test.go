@@ -361,7 +361,7 @@ func TestTopicsAreBounded(t *testing.T) {
 	}
 	f.connect()
 	p := f.publishers[of(9)]
-	p.heard, p.last = 0, time.Now().Add(-2*idle)
+	p.connections, p.last = 0, time.Now().Add(-2*idle)
 	if f.publisher(more) == nil || len(f.publishers) != mostTopics {
 		t.Errorf("no room was made: %d topics", len(f.publishers))
 	}

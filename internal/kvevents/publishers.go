@@ -14,15 +14,15 @@ import (
 
 // publisher is the state of a publication. Follower.mu guards it, except decided.
 type publisher struct {
-	decided chan struct{} // closed when its endpoint was first looked up
-	settled bool          // decided is closed
-	pending bool          // its endpoint's name is being looked up
-	tied    target        // zero without an endpoint
-	to      *stream       // nil without an endpoint
-	said    bool          // the missing endpoint was logged
-	foreign bool          // it claims to be an endpoint that has another address
-	heard   int           // open connections that have sent it
-	last    time.Time     // when a connection that sends it began or ended
+	decided     chan struct{} // closed when its endpoint was first looked up
+	settled     bool          // decided is closed
+	pending     bool          // its endpoint's name is being looked up
+	tied        target        // zero without an endpoint
+	to          *stream       // nil without an endpoint
+	said        bool          // the missing endpoint was logged
+	foreign     bool          // it claims to be an endpoint that has another address
+	connections int           // that are open and have sent it
+	last        time.Time     // when a connection that sends it began or ended
 }
 
 // publisher is the state of a publication that a connection sends for the first time; nil if there is no room.
@@ -45,7 +45,7 @@ func (f *Follower) publisher(pub publication) *publisher {
 		f.publishers[pub] = p
 		wake(f.poke)
 	}
-	p.heard++
+	p.connections++
 	p.last = time.Now()
 	f.sayDoubled(p.to)
 	return p
@@ -65,7 +65,7 @@ func (f *Follower) strays(from netip.Addr) (n int) {
 func (f *Follower) callers(s *stream) (n int) {
 	for _, p := range f.publishers {
 		if p.to == s {
-			n += p.heard
+			n += p.connections
 		}
 	}
 	return n
@@ -84,7 +84,7 @@ func (f *Follower) sayDoubled(s *stream) {
 // makeRoom drops unused topics without an endpoint; mu is held.
 func (f *Follower) makeRoom() (room bool) {
 	for pub, p := range f.publishers {
-		if p.settled && p.to == nil && p.heard == 0 && time.Since(p.last) > idle {
+		if p.settled && p.to == nil && p.connections == 0 && time.Since(p.last) > idle {
 			delete(f.publishers, pub)
 			room, f.crowded = true, false
 		}
@@ -96,7 +96,7 @@ func (f *Follower) makeRoom() (room bool) {
 func (f *Follower) hungUp(ctx context.Context, said map[publication]*publisher) {
 	for _, p := range said {
 		f.mu.Lock()
-		p.heard--
+		p.connections--
 		p.last = time.Now()
 		s := p.to
 		last := s != nil && f.callers(s) == 0

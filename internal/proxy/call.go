@@ -233,7 +233,7 @@ func (c *call) fitsKind(kind fleet.Kind) error {
 
 // prepare does everything up to the first decision.
 func (c *call) prepare() (err error) {
-	if err = c.claim(); err != nil {
+	if err = c.openAccounts(); err != nil {
 		return err
 	}
 	if err = c.read(); err != nil {
@@ -527,7 +527,7 @@ func (c *call) identify() error {
 		return fault.ErrManyFields
 	}
 	if c.p.cfg.Tenants != nil {
-		if err := c.own(); err != nil {
+		if err := c.collectOwned(); err != nil {
 			return err
 		}
 		if c.saltRequired() {
@@ -577,9 +577,9 @@ func (c *call) saltRequired() bool {
 	return c.Computes && t.Salts(c.Request.Tenant) && t.MustSalt
 }
 
-// own collects the ids that must be the tenant's: engines know no tenants, and would give, continue or delete what is
-// another one's.
-func (c *call) own() error {
+// collectOwned collects the ids that must be the tenant's: engines know no tenants, and would give, continue or delete
+// what is another one's.
+func (c *call) collectOwned() error {
 	q := &c.Request
 	kept := paths.KeptAt(c.R.Method, c.R.URL.Path)
 	if kept.Lists(c.R.Method) {

@@ -188,9 +188,9 @@ type Options struct {
 	Parser    *prompt.Parser
 	Unreached func(endpoint string)
 	// Relist is called when an endpoint turned out not to have a model, or with "" when no endpoint has it, so that the
-	// engines are asked again for their models. It must not block, and bounds how often they are. told waits for those
+	// engines are asked again for their models. It must not block, and bounds how often they are. wait waits for those
 	// that are asked now, until ctx ends.
-	Relist func(endpoint string) (told func(ctx context.Context))
+	Relist func(endpoint string) (wait func(ctx context.Context))
 	// Before is the door that this one replaces after a reload; nil for the first one. State that outlives requests
 	// moves to the new door. Open requests end at the old one, so both run until then.
 	Before  *Proxy

@@ -66,7 +66,7 @@ func (p *Proxy) deletes(c *call) bool {
 	if !ok || id == "" || c.R.Method != http.MethodDelete || p.cfg.Paths.Has(http.MethodDelete, c.R.URL.Path) {
 		return false
 	}
-	if err := c.claim(); err != nil {
+	if err := c.openAccounts(); err != nil {
 		c.refuse(err)
 		return true
 	}

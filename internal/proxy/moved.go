@@ -51,7 +51,7 @@ func (m *moved) moves(now time.Time, model string) bool {
 // endpoint that has not had the request. If it may have moved there, it tries for a while, whenever the fleet has
 // changed. The error is errLeft.
 func (c *call) seek(found func() bool) error {
-	told := c.p.relist("")
+	wait := c.p.relist("")
 	if !c.leavesOne() {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (c *call) seek(found func() bool) error {
 	ctx, stop := context.WithTimeout(ctx, seekFor)
 	defer stop()
 	if !c.p.moved.moves(time.Now(), c.Request.Model) {
-		if told(ctx); c.ctx.Err() != nil {
+		if wait(ctx); c.ctx.Err() != nil {
 			return errLeft
 		}
 		found()

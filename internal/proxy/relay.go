@@ -637,7 +637,7 @@ func (c *call) setHeader(from http.Header, d *route.Decision) {
 	h, named := c.client.Header(), from["Connection"]
 	stripCORS(from, reader, c.p.cfg.Origins)
 	for k, v := range from {
-		if !send.HopByHop(k) && send.Told(k) && !httpguts.HeaderValuesContainsToken(named, k) {
+		if !send.HopByHop(k) && send.ReachesClient(k) && !httpguts.HeaderValuesContainsToken(named, k) {
 			h[k] = v
 		}
 	}

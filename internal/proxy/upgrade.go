@@ -31,7 +31,7 @@ const realtime = "/v1/realtime"
 // closes. An engine's other answers are bounded like any answer. An engine that cannot be reached, fails, refuses it or
 // has no WebSocket there is followed by another one, as for any request.
 func (c *call) upgrade() {
-	if err := c.claim(); err != nil {
+	if err := c.openAccounts(); err != nil {
 		c.refuse(err)
 		return
 	}
@@ -115,7 +115,7 @@ func (c *call) upgradeAt(plan *route.Plan) (next *route.Plan) {
 			}
 			c.sent.Store(true)
 			for k := range res.Header {
-				if !send.Told(k) {
+				if !send.ReachesClient(k) {
 					delete(res.Header, k)
 				}
 			}
@@ -250,7 +250,7 @@ func newTunnel(res *http.Response, a *attempt, idle time.Duration) *tunnel {
 // Read implements io.Reader.
 func (t *tunnel) Read(p []byte) (int, error) {
 	n, err := t.ReadCloser.Read(p)
-	t.heard()
+	t.resetIdle()
 	if t.sent == nil {
 		return n, err
 	}
@@ -265,8 +265,8 @@ func (t *tunnel) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// heard begins the silence anew, until the tunnel is closed.
-func (t *tunnel) heard() {
+// resetIdle begins the silence anew, until the tunnel is closed.
+func (t *tunnel) resetIdle() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over != nil {
@@ -276,7 +276,7 @@ func (t *tunnel) heard() {
 
 // Write implements io.Writer.
 func (t *tunnel) Write(p []byte) (int, error) {
-	t.heard()
+	t.resetIdle()
 	w, ok := t.ReadCloser.(io.Writer)
 	if !ok {
 		return 0, errors.ErrUnsupported

@@ -14,7 +14,7 @@ import (
 // fails, and pauses the attempt's time limit while the client sends.
 type Upload struct {
 	body    io.ReadCloser
-	heard   func() // called after each read
+	onRead  func() // called after each read
 	control *http.ResponseController
 	stream  bool        // over HTTP/2: a deadline is that of one request
 	pending atomic.Bool // waiting for the client
@@ -108,10 +108,11 @@ func (u *Upload) setLimit(t time.Time) (ok bool) {
 // Unread reports whether the client may still be sending: its connection cannot be used for another request.
 func (u *Upload) Unread() bool { return u != nil && !u.ended.Load() }
 
-// NewUpload streams the body of a request that w answers, within bounds. Each read calls heard when it returns.
-func NewUpload(w http.ResponseWriter, body io.ReadCloser, bounds UploadBounds, heard func()) *Upload {
+// NewUpload streams the body of a request that w answers, within bounds. Each read calls onRead when it returns.
+func NewUpload(w http.ResponseWriter, body io.ReadCloser, bounds UploadBounds, onRead func()) *Upload {
 	u := &Upload{
-		body: body, made: time.Now(), pace: pace{bounds: bounds}, heard: heard, control: http.NewResponseController(w),
+		body: body, made: time.Now(), pace: pace{bounds: bounds}, onRead: onRead,
+		control: http.NewResponseController(w),
 	}
 	// Otherwise net/http holds the answer back until the whole body has been read. HTTP/2 does not need this and
 	// returns an error.
@@ -137,7 +138,7 @@ func (u *Upload) Read(p []byte) (int, error) {
 		u.failure.CompareAndSwap(nil, &why)
 	}
 	u.pending.Store(false) // now that failure is set: Blame is asked at any time
-	u.heard()
+	u.onRead()
 	return n, err
 }
 

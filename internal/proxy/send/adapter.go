@@ -1,6 +1,7 @@
 package send
 
 import (
+	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/prompt/jsonscan"
@@ -27,10 +28,8 @@ func ReadsAdapter(kind fleet.Kind, api prompt.API) bool {
 // tellAdapter adds the edit that names the adapter to SGLang, unless the client did.
 func (a *Outgoing) tellAdapter(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
-	if a.d.Kind != fleet.KindSGLang || !a.d.Adapter || a.d.Model == "" || !ReadsAdapter(a.d.Kind, c.API) {
-		return edits
-	}
-	if own := c.member(loraPath); own != nil && string(own) != "null" {
+	if a.d.Kind != fleet.KindSGLang || !a.d.Adapter || a.d.Model == "" || !ReadsAdapter(a.d.Kind, c.API) ||
+		!rawjson.IsNull(c.member(loraPath)) {
 		return edits
 	}
 	return append(edits, c.Prompt.SetField(loraPath, jsonscan.AppendString(nil, a.d.Model)))

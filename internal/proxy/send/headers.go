@@ -48,12 +48,13 @@ func Withheld(name string, transfers bool) bool {
 	return false
 }
 
-// Told reports whether a header of an engine's answer, in canonical form, reaches the client, as those of one hop never
-// do. What a router behind this one chose is not ours to tell. Others are orders to the proxy that receives the answer,
-// which is this router; a proxy before it would obey them in its turn: nginx, Apache and lighttpd send a file in the
-// place of the answer (X-Accel-Buffering, which only says how, may pass), and Envoy takes the router itself for failed.
-// Alt-Svc tells clients to come to a port of the router's name, where the router does not listen (RFC 7838, section 3).
-func Told(name string) bool {
+// ReachesClient reports whether a header of an engine's answer, in canonical form, reaches the client, as those of one
+// hop never do. What a router behind this one chose is not ours to tell. Others are orders to the proxy that receives
+// the answer, which is this router; a proxy before it would obey them in its turn: nginx, Apache and lighttpd send a
+// file in the place of the answer (X-Accel-Buffering, which only says how, may pass), and Envoy takes the router itself
+// for failed. Alt-Svc tells clients to come to a port of the router's name, where the router does not listen (RFC 7838,
+// section 3).
+func ReachesClient(name string) bool {
 	switch name {
 	case "X-Request-Id", "X-Sendfile", "X-Lighttpd-Send-File", "X-Lighttpd-Send-Tempfile", "Alt-Svc",
 		"X-Envoy-Immediate-Health-Check-Fail":

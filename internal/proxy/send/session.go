@@ -35,7 +35,7 @@ func (a *Outgoing) tellSession(edits []prompt.Edit) []prompt.Edit {
 	}
 	id := a.d.Session
 	switch own := c.member(sessionID); {
-	case own == nil || string(own) == "null":
+	case rawjson.IsNull(own):
 	case t == nil:
 		return edits
 	case own[0] == '"':
@@ -43,7 +43,7 @@ func (a *Outgoing) tellSession(edits []prompt.Edit) []prompt.Edit {
 	default:
 		id = string(own)
 	}
-	if other := c.member("session_params"); id == "" || other != nil && string(other) != "null" {
+	if id == "" || !rawjson.IsNull(c.member("session_params")) {
 		return edits
 	}
 	return append(edits, c.Prompt.SetField(sessionID, jsonscan.AppendString(nil, t.Apart(c.Request.Tenant, id))))

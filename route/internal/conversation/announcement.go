@@ -46,7 +46,7 @@ func (r *Ref) Announce() (h learnt.Announcement) {
 
 // NoteAnnounced is Note for a request placed by another router.
 func (t *Table) NoteAnnounced(now time.Time, h *learnt.Announcement) {
-	t.trails.Hear(&h.Trail)
+	t.trails.Apply(&h.Trail)
 	switch {
 	case h.User == (session.Key{}):
 	case h.ByUser:

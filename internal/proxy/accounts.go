@@ -14,8 +14,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// claim opens the request on its accounts (tenant, client address, all) before its body is read.
-func (c *call) claim() (err error) {
+// openAccounts opens the request on its accounts (tenant, client address, all) before its body is read.
+func (c *call) openAccounts() (err error) {
 	var client netip.Addr
 	if c.p.cfg.Quota.Clients() {
 		client = c.From.Addr()
