@@ -232,6 +232,7 @@ func (r *router) publishSources(g, before *generation) {
 		before.following.end()
 		before.following.wait(0)
 		withdraw = func() {
+			r.move(false)
 			r.publish(route.Declared{Source: staticSource, Endpoints: g.static})
 			for _, name := range sourceNames(before.sources) {
 				if !slices.Contains(names, name) {
@@ -240,6 +241,7 @@ func (r *router) publishSources(g, before *generation) {
 			}
 		}
 		if len(g.sources) > 0 {
+			r.move(true)
 			r.publish(route.Declared{Source: staticSource, Endpoints: withLeavers(g.static, before.static)})
 		} else {
 			withdraw()
@@ -267,6 +269,13 @@ func (r *router) publishSources(g, before *generation) {
 			t.wait(0)
 		}
 	})
+}
+
+// move notes that endpoints begin, or have ended, to move from one source to another.
+func (r *router) move(on bool) {
+	r.publishing.Lock()
+	r.moving = on
+	r.publishing.Unlock()
 }
 
 // awaitAll waits until a channel has been filled, for handOverWait at most.

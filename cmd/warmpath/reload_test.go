@@ -28,7 +28,9 @@ type fileRig struct {
 }
 
 // newFileRig starts a router with the file, without watching it unless the file says so.
-func newFileRig(t *testing.T, text string) *fileRig {
+func newFileRig(t *testing.T, text string) *fileRig { return newFileRigWith(t, text, io.Discard) }
+
+func newFileRigWith(t *testing.T, text string, log io.Writer) *fileRig {
 	t.Helper()
 	f := &fileRig{t: t, path: filepath.Join(t.TempDir(), "warmpath.yaml")}
 	f.write(text)
@@ -44,7 +46,7 @@ func newFileRig(t *testing.T, text string) *fileRig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	journal := newJournal(io.Discard, thisBuild(), &cfg)
+	journal := newJournal(log, thisBuild(), &cfg)
 	t.Cleanup(func() { journal.Close(logWait) })
 	if f.router, err = start(context.Background(), &cfg, thisBuild(), journal.Logger); err != nil {
 		t.Fatal(err)
@@ -359,6 +361,69 @@ func TestReloadMovesEndpoints(t *testing.T) {
 		if counted != uint64(sent) {
 			t.Errorf("after reload %d %d requests are counted, want %d", i, counted, sent)
 		}
+	}
+}
+
+// TestReloadRenewsSalt: a recording goes on in another file with the salt that its file has now.
+func TestReloadRenewsSalt(t *testing.T) {
+	t.Parallel()
+	_, engine := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 20})
+	dir := t.TempDir()
+	salt, file := filepath.Join(dir, "salt"), filepath.Join(dir, "r.jsonl")
+	f := (*fileRig)(nil)
+	headers := map[string]bool{}
+	for i, text := range []string{"the first salt of all", "the second salt of all", "the second salt of all"} {
+		if err := os.WriteFile(salt, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if f == nil {
+			f = newFileRig(t, fmt.Sprintf(reloadable, false, "least_ttft", "k", false, engine)+
+				"record: {file: "+file+", salt_file: "+salt+"}\n")
+		} else if _, err := f.reload(); err != nil {
+			t.Fatal(err)
+		}
+		header := func() string {
+			if status, got := f.ask("k", 2); status != 200 {
+				t.Fatalf("%d %s", status, got)
+			}
+			b, _ := os.ReadFile(file)
+			line, _, _ := strings.Cut(string(b), "\n")
+			return line
+		}
+		if !settled(func() bool { h := header(); return h != "" && (i != 1 || !headers[h]) }) {
+			t.Fatalf("with salt %d the recording begins %s", i, header())
+		}
+		headers[header()] = true
+	}
+	if len(headers) != 2 {
+		t.Errorf("%d recordings were begun, want 2: %v", len(headers), headers)
+	}
+}
+
+// TestReloadMovesQuietly: endpoints that take other names with another source are not told to be two of one engine.
+func TestReloadMovesQuietly(t *testing.T) {
+	t.Parallel()
+	_, engine := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 20})
+	var log lockedBuffer
+	named := fmt.Sprintf("{url: %s, name: gpu}", engine)
+	f := newFileRigWith(t, fmt.Sprintf(reloadable, false, "least_ttft", "k", false, named), &log)
+	list := filepath.Join(t.TempDir(), "list.yaml")
+	if err := os.WriteFile(list, []byte("endpoints: ["+engine+"]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.write(fmt.Sprintf(reloadable, false, "least_ttft", "k", false, "") + "discovery: {file: " + list + "}\n")
+	if _, err := f.reload(); err != nil {
+		t.Fatal(err)
+	}
+	if !settled(func() bool {
+		all := f.fleet.Status()
+		return len(all) == 1 && all[0].Source == "file" &&
+			strings.Contains(log.String(), "no longer declared by static")
+	}) {
+		t.Fatalf("%+v\n%s", f.fleet.Status(), log.String())
+	}
+	if strings.Contains(log.String(), "same engine") {
+		t.Errorf("the log says\n%s", log.String())
 	}
 }
 

@@ -61,8 +61,10 @@ type router struct {
 	peers    peers
 
 	// held while a snapshot of endpoints goes to fleet and prober, so that both get the same order; guards generation
+	// and moving
 	publishing sync.Mutex
 	*generation
+	moving  bool // endpoints may have left one source for another, and be declared by both: see publishSources
 	reloads reloads
 
 	started chan struct{}   // closed when the fleet is known, see waitReady
@@ -153,7 +155,7 @@ func (r *router) publish(d route.Declared) {
 		}
 		all = append(all, s.Endpoint)
 		at := place{s.Endpoint.URL, s.Endpoint.Part}
-		if first, twice := seen[at]; twice {
+		if first, twice := seen[at]; twice && !r.moving {
 			r.log.Warn("two endpoints are the same engine, which gets two shares of the traffic",
 				"endpoint", s.Endpoint.Name, "also", first, "url", at.url)
 		}

@@ -18,6 +18,7 @@ type watchers struct {
 	why       *why
 	events    *kvevents.Follower
 	recording *recording
+	salts     map[string]version // the file of the recording's salt, as it was read
 	access    *access
 	shadows   *shadows
 	trt       *trtserve.Server // nil unless the router replaces trtllm-serve disaggregated
@@ -51,7 +52,10 @@ func (w *watchers) make(
 			return err
 		}
 	}
-	if !same(func(c *config.Config) any { return []any{c.Record, c.Tenants.CacheSalt} }) {
+	salts := versions([]string{cfg.Record.SaltFile})
+	if !same(func(c *config.Config) any { return []any{c.Record, c.Tenants.CacheSalt} }) ||
+		!maps.Equal(salts, w.salts) {
+		w.salts = salts
 		if w.recording, err = newRecording(cfg, r.build, r.log); err != nil {
 			return err
 		}
