@@ -545,8 +545,7 @@ func (c *call) identify() error {
 	q.MayHold = q.MayQueue
 	if q.Session == "" && q.Class == fleet.Turn {
 		q.MintedID = identity.NewID()
-	}
-	if q.Class != fleet.Turn && q.Session == "" {
+	} else if q.Session == "" {
 		q.HashKey = c.served.ID
 	}
 	if t := c.p.cfg.Token; t != nil && q.Class == fleet.Turn {
@@ -555,6 +554,11 @@ func (c *call) identify() error {
 	if c.Transport != nil {
 		q.Exclude = append(q.Exclude, c.Transport.Excluded()...)
 	}
+	return c.readPins()
+}
+
+// readPins reads where the client wants the request to go, and where not.
+func (c *call) readPins() error {
 	pin, exclude := send.Named(c.R.Header).Get("X-Warmpath-Pin"), c.R.Header["X-Warmpath-Exclude"]
 	if pin == "" && len(exclude) == 0 {
 		return nil
@@ -562,10 +566,10 @@ func (c *call) identify() error {
 	if !c.p.cfg.Pinning {
 		return fault.ErrPinningOff
 	}
-	q.Pin = pin
+	c.Request.Pin = pin
 	for _, v := range exclude {
 		for name := range strings.SplitSeq(v, ",") {
-			q.Exclude = append(q.Exclude, strings.TrimSpace(name))
+			c.Request.Exclude = append(c.Request.Exclude, strings.TrimSpace(name))
 		}
 	}
 	return nil

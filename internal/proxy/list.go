@@ -52,18 +52,18 @@ func (c *call) answerJSON(v any) {
 		return
 	}
 	c.p.origins.tell(readerOf(c.R, c.p.cfg.Origins), c.client.Header())
-	c.answerOwn("application/json", body)
+	client.PassOver(c.client.Writer(), c.R, c.p.cfg.ReadBody)
+	c.answerOwn(http.StatusOK, "application/json", body)
 }
 
-// answerOwn sends a whole answer of the router's own.
-func (c *call) answerOwn(media string, body []byte) {
-	client.PassOver(c.client.Writer(), c.R, c.p.cfg.ReadBody)
+// answerOwn sends a whole answer of the router's own, beside what its header already has.
+func (c *call) answerOwn(status int, media string, body []byte) {
 	h := c.client.Header()
 	h.Set("Content-Type", media)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	c.served.Status = http.StatusOK
+	c.served.Status = status
 	c.sent.Store(true)
-	c.client.WriteHeader(http.StatusOK)
+	c.client.WriteHeader(status)
 	_, _ = c.client.Send(body, false)
 	c.served.BytesOut += int64(len(body))
 }

@@ -25,9 +25,7 @@ func (c *call) refuse(err error) {
 	c.comments.end()
 	err = c.hideModels(err)
 	f := fault.Of(err)
-	c.served.Error = f.Code
-	c.served.Status = f.Status
-	c.served.Message, c.served.Limit = fault.Unsaid(err).Error(), c.limit(err)
+	c.served.Error, c.served.Message, c.served.Limit = f.Code, fault.Unsaid(err).Error(), c.limit(err)
 	c.served.Refused = !c.reached || c.served.Limit != ""
 	if c.served.Outcome == fleet.OK { // no attempt has failed
 		c.served.Outcome = fleet.ClientError
@@ -41,10 +39,24 @@ func (c *call) refuse(err error) {
 		c.tell(fault.Body(c.shape(), f, c.message(err)))
 		return
 	}
-	h := c.client.Header()
 	if c.served.Foreign == "" {
-		c.p.origins.tell(readerOf(c.R, c.p.cfg.Origins), h)
+		c.p.origins.tell(readerOf(c.R, c.p.cfg.Origins), c.client.Header())
 	}
+	c.setRefusalHeader(err, &f)
+	// the deadlines of these two have passed
+	if c.Body == nil && c.Upload == nil && f.Status != http.StatusRequestTimeout && !c.shutdown.Load() {
+		client.PassOver(c.client.Writer(), c.R, c.p.cfg.ReadBody)
+	}
+	if c.lingers = c.Body == nil && c.Upload == nil && !c.cut && c.R.ProtoMajor == 1 &&
+		(c.R.ContentLength < 0 || c.R.ContentLength > longBody); c.lingers {
+		_ = http.NewResponseController(c.client.Writer()).EnableFullDuplex()
+	}
+	c.answerOwn(f.Status, "application/json", fault.Body(c.shape(), f, c.message(err)))
+}
+
+// setRefusalHeader sets what clients learn from the header of a refusal.
+func (c *call) setRefusalHeader(err error, f *fault.Fault) {
+	h := c.client.Header()
 	c.ticket.Tell(h)
 	if f.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
@@ -59,29 +71,12 @@ func (c *call) refuse(err error) {
 		h.Set("Allow", strings.Join(path.Methods, ", "))
 	}
 	unread := f.Status == http.StatusRequestEntityTooLarge || f.Status == http.StatusRequestTimeout ||
-		errors.Is(err, body.ErrNoRoom) ||
-		c.Upload.Unread()
+		errors.Is(err, body.ErrNoRoom) || c.Upload.Unread()
 	// over HTTP/2 the stream is reset, and the others go on
 	if f.Code == "too_many_connections" || unread && c.R.ProtoMajor == 1 {
 		h.Set("Connection", "close") // the rest of the body is not read
 	}
-	// the deadlines of these two have passed
-	if c.Body == nil && c.Upload == nil && f.Status != http.StatusRequestTimeout && !c.shutdown.Load() {
-		client.PassOver(c.client.Writer(), c.R, c.p.cfg.ReadBody)
-	}
-	c.lingers = c.Body == nil && c.Upload == nil && !c.cut && c.R.ProtoMajor == 1 &&
-		(c.R.ContentLength < 0 || c.R.ContentLength > longBody)
-	if c.lingers {
-		_ = http.NewResponseController(c.client.Writer()).EnableFullDuplex()
-	}
 	c.explain(h, &c.served.Decision) // of the last attempt; none without a decision
-	body := fault.Body(c.shape(), f, c.message(err))
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	c.client.WriteHeader(f.Status)
-	_, _ = c.client.Send(body, false)
-	c.sent.Store(true)
-	c.served.BytesOut += int64(len(body))
 }
 
 // longBody is how much of an unread body net/http reads before it sends the answer.
@@ -97,7 +92,7 @@ func (c *call) message(err error) string {
 
 // limit is the setting, or the header of the request, that an error comes from; "" for errors that are no limit.
 func (c *call) limit(err error) string {
-	var full *route.QueueFullError
+	full, _ := errors.AsType[*route.QueueFullError](err)
 	switch {
 	case errors.Is(err, body.ErrTooLarge) && c.bounds.Load() != c.p.bounds.all:
 		return "models.settings"
@@ -105,7 +100,7 @@ func (c *call) limit(err error) string {
 		return "X-Warmpath-Wait"
 	case errors.Is(err, fault.ErrWaited):
 		return c.p.cfg.Quota.Wait(c.Request.Tenant)
-	case errors.As(err, &full) && full.Tenant:
+	case full != nil && full.Tenant:
 		return c.p.cfg.Quota.Waiting(c.Request.Tenant)
 	}
 	return fault.Limit(err)

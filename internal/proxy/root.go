@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/client"
 )
 
 // asksRoot reports whether a request asks what is at the listener's root: people do, and load balancers. Where all
@@ -56,5 +57,6 @@ func (c *call) answerRoot() {
 <p>The status page is ` + link + `.</p></html>
 `
 	c.client.Header().Set("Content-Security-Policy", "default-src 'none'")
-	c.answerOwn("text/html; charset=utf-8", []byte(page))
+	client.PassOver(c.client.Writer(), c.R, p.cfg.ReadBody)
+	c.answerOwn(http.StatusOK, "text/html; charset=utf-8", []byte(page))
 }
