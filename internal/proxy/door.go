@@ -225,6 +225,9 @@ func New(o Options) *Proxy {
 		Transfers: p.cfg.Transfers, Connector: p.cfg.Connector, TRTLLM: p.cfg.TRTLLM, Receiver: p.cfg.Receiver,
 		Via: p.via, Resumes: p.cfg.Tenants == nil && p.cfg.Paths.Has(http.MethodGet, send.StreamPath),
 	}, brief{o.Transport}, p.bodies, o.Placed, o.Log)
+	if o.Before != nil {
+		p.sender.Keep(o.Before.sender)
+	}
 	p.catalog = catalog.New(o.Fleet, o.Transport, p.log)
 	p.unreached = func(endpoint string) {
 		p.sender.Gone(endpoint)

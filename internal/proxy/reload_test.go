@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -48,14 +49,7 @@ func TestReloadKeepsWhatServersTaught(t *testing.T) {
 		ask("/v1/chat/completions", chunk("a")+doneChunk)
 	}
 	ask("/v1/responses", response(64))
-	parser, err := prompt.Identity{}.Parser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.proxy = proxy.New(proxy.Options{
-		Fleet: r.fleet, Transport: engine, Parser: parser, Log: slog.New(slog.DiscardHandler), Before: r.proxy,
-		Config: proxy.Config{Paths: paths(t, "*")},
-	})
+	r.reload(t, engine)
 	if got := ask("/v1/chat/completions", chunk("a")); !strings.Contains(got, `"error"`) {
 		t.Errorf("a stream without the end mark of those before is passed on as whole: %q", got)
 	}
@@ -64,4 +58,42 @@ func TestReloadKeepsWhatServersTaught(t *testing.T) {
 		t.Errorf("0 cached tokens, of a server that has reported some, are not known: %+v", u)
 	}
 	r.booksBalance()
+}
+
+// TestReloadKeepsRefusals: an engine that has rejected being asked for usage is not asked again after a reload.
+func TestReloadKeepsRefusals(t *testing.T) {
+	asked := 0
+	engine := wire(func(r *http.Request) (*http.Response, error) {
+		body, _ := io.ReadAll(r.Body)
+		res, err := says(`{"error":{"message":"stream_options is unknown"}}`)
+		if strings.Contains(string(body), "stream_options") {
+			asked++
+			res.StatusCode = http.StatusBadRequest
+		}
+		return res, err
+	})
+	r := newFleet(t, proxy.Config{}, engine, []fleet.Endpoint{{Name: "e", URL: "http://e", Weight: 1}})
+	r.fleet.Observe(route.Probed{Endpoint: "e", Report: fleet.Report{
+		Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}},
+	}})
+	for range 2 {
+		r.proxy.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost,
+			"/v1/chat/completions", strings.NewReader(`{"model":"m","stream":true}`)))
+		r.reload(t, engine)
+	}
+	if asked != 1 {
+		t.Errorf("it was asked %d times", asked)
+	}
+}
+
+// reload makes the proxy anew, as a new configuration does.
+func (r *rig) reload(t *testing.T, engine http.RoundTripper) {
+	parser, err := prompt.Identity{}.Parser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.proxy = proxy.New(proxy.Options{
+		Fleet: r.fleet, Transport: engine, Parser: parser, Log: slog.New(slog.DiscardHandler), Before: r.proxy,
+		Config: proxy.Config{Paths: paths(t, "*")},
+	})
 }

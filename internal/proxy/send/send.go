@@ -42,7 +42,7 @@ type Sender struct {
 	bodies    *body.Budget
 	placed    func(d *route.Decision, ids bool, body func() []byte) // nil for none
 	log       *slog.Logger
-	asks      askMemory
+	asks      *askMemory
 	withheld  atomic.Int64 // the minute in which it was last logged, see noteWithheld
 }
 
@@ -56,8 +56,11 @@ func New(
 	log *slog.Logger,
 ) *Sender {
 	cfg.SessionHeader = http.CanonicalHeaderKey(cfg.SessionHeader)
-	return &Sender{cfg: cfg, transport: transport, bodies: bodies, placed: placed, log: log}
+	return &Sender{cfg: cfg, transport: transport, bodies: bodies, placed: placed, log: log, asks: new(askMemory)}
 }
+
+// Keep has the Sender know what another one knows of endpoints. Nothing may have been sent yet.
+func (s *Sender) Keep(before *Sender) { s.asks = before.asks }
 
 // Outgoing is a request for one endpoint.
 type Outgoing struct {
