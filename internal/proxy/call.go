@@ -171,16 +171,7 @@ const statusClientGone = 499
 
 // serve reads, decides, passes on and relays.
 func (c *call) serve() {
-	err := c.prepare()
-	if isUnknown(err) { // it may just have been loaded
-		if left := c.seek(func() bool {
-			err = c.decide(&c.plan)
-			return !isUnknown(err)
-		}); left != nil {
-			err = left
-		}
-	}
-	if err != nil {
+	if err := c.sought(c.prepare()); err != nil {
 		c.refuse(err)
 		return
 	}
@@ -202,6 +193,18 @@ func (c *call) serve() {
 			next = c.attempt(next)
 		}
 	}
+}
+
+// sought decides once more where no endpoint had the model, which may just have been loaded.
+func (c *call) sought(err error) error {
+	if !isUnknown(err) {
+		return err
+	}
+	left := c.seek(func() bool {
+		err = c.decide(&c.plan)
+		return !isUnknown(err)
+	})
+	return cmp.Or(left, err)
 }
 
 // fits refuses what the engine of a decision must not get.

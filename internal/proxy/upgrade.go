@@ -52,7 +52,7 @@ func (c *call) upgrade() {
 	}
 	c.Request.Binds = inPlace || c.R.URL.Path == realtime
 	c.Request.MayHold = false
-	err := c.decide(&c.plan)
+	err := c.sought(c.decide(&c.plan))
 	if _, ok := errors.AsType[*route.ModelRequiredError](err); ok {
 		if err = fault.Unnamed(err); inPlace {
 			err = fault.ErrUnread

@@ -2,8 +2,10 @@ package proxy_test
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +93,27 @@ func TestUpgradesNameTheirModel(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUpgradesFindWhatWasJustLoaded: a WebSocket for a model that no list had when it was last read is placed by the
+// lists as they are, as a request is.
+func TestUpgradesFindWhatWasJustLoaded(t *testing.T) {
+	engines := wire(func(*http.Request) (*http.Response, error) { return says(chatAnswer) })
+	r := newFleet(t, proxy.Config{}, engines, []fleet.Endpoint{{Name: "e", URL: "http://e", Weight: 1}})
+	r.relists(engines, func(string) func(context.Context) {
+		r.fleet.Observe(route.Probed{Endpoint: "e", Report: fleet.Report{
+			Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "new"}},
+		}})
+		return func(context.Context) {}
+	})
+	w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/v1/realtime?model=new", http.NoBody)
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", "websocket")
+	r.proxy.ServeHTTP(w, req)
+	if w.Code != http.StatusOK { // which passes as an answer to an upgrade
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	r.booksBalance()
 }
 
 // TestUpgradesAreTriedElsewhere: an engine that does not grant a WebSocket for a reason of its own is followed by
