@@ -12,7 +12,7 @@ func FuzzLists(f *testing.F) {
 	f.Add("url: http://10.0.0.1:8000\nranks: 4")
 	f.Add("http://10.0.0.1:8000")
 	f.Fuzz(func(t *testing.T, text string) {
-		found, err := HTTPConfig{URL: "http://sd", Scheme: "http"}.endpoints([]byte(text))
+		found, _, err := HTTPConfig{URL: "http://sd", Scheme: "http"}.endpoints([]byte(text))
 		for _, e := range found {
 			if err != nil || e.URL == "" || e.Name == "" {
 				t.Errorf("%+v, %v", e, err)

@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -67,8 +69,9 @@ type HTTP struct {
 	seen []byte // the last list, valid or not: each is decoded once
 	bad  bool   // it has faults
 	last []fleet.Endpoint
-	sent bool   // published at least once
-	said string // the last fault, logged once
+	sent bool            // published at least once
+	said string          // the last fault, logged once
+	left map[string]bool // faults of parts of the last list, logged once
 }
 
 // NewHTTP makes a source. It fails for faults of the configuration and for missing keys. Run makes the first request.
@@ -117,8 +120,10 @@ func (h *HTTP) look(ctx context.Context, publish Publish) {
 			}
 			return
 		}
-		found, err = h.c.endpoints(list)
+		var left []error
+		found, left, err = h.c.endpoints(list)
 		h.seen, h.bad = list, err != nil
+		h.sayLeft(left)
 	}
 	if err != nil {
 		if h.said != err.Error() {
@@ -174,35 +179,83 @@ func (h *HTTP) ask(ctx context.Context) ([]byte, error) {
 	return list, err
 }
 
-// endpoints decodes a list.
-func (c HTTPConfig) endpoints(list []byte) ([]fleet.Endpoint, error) {
+// endpoints decodes a list. left are the faults of groups and targets that are left out: one of them must not keep the
+// others from coming and going. It is an error if all are.
+func (c HTTPConfig) endpoints(list []byte) (found []fleet.Endpoint, left []error, err error) {
 	var groups []struct {
 		Targets []string          `json:"targets"`
 		Labels  map[string]string `json:"labels"`
 	}
 	if err := json.Unmarshal(list, &groups); err != nil {
-		return nil, fmt.Errorf("not the JSON of Prometheus' HTTP service discovery, a list of {\"targets\": [...], "+
-			"\"labels\": {...}}: %w", err)
+		return nil, nil, fmt.Errorf("not the JSON of Prometheus' HTTP service discovery, a list of "+
+			"{\"targets\": [...], \"labels\": {...}}: %w", err)
 	}
 	if groups == nil {
-		return nil, errors.New("the list is null; an empty one is []")
+		return nil, nil, errors.New("the list is null; an empty one is []")
 	}
-	configs := []EndpointConfig{}
-	for i, g := range groups {
-		if len(configs)+len(g.Targets) > MaxEndpoints {
-			return nil, fmt.Errorf("more than %d endpoints", MaxEndpoints)
+	all := 0
+	for _, g := range groups {
+		if all += len(g.Targets); all > MaxEndpoints {
+			return nil, nil, fmt.Errorf("more than %d endpoints", MaxEndpoints)
 		}
-		e := c.Engine
-		for key, value := range g.Labels {
-			if name, ours := strings.CutPrefix(key, labelPrefix); ours {
-				if err := e.SetTrait(name, value); err != nil {
-					return nil, fmt.Errorf("group %d: the label %s: %w", i+1, key, err)
-				}
-			}
+	}
+	var configs []EndpointConfig
+	listed := map[string]EndpointConfig{} // by name and by address
+	for i, g := range groups {
+		e, err := c.labelled(g.Labels)
+		if err != nil {
+			left = append(left, fmt.Errorf("group %d: %w", i+1, err))
+			continue
 		}
 		for _, target := range g.Targets {
-			configs = append(configs, e.At(cmp.Or(g.Labels["__scheme__"], c.Scheme), target))
+			one := e.At(cmp.Or(g.Labels["__scheme__"], c.Scheme), target)
+			name, at := one.Place()
+			same, twice := listed[name]
+			if !twice {
+				same, twice = listed[at]
+			}
+			switch err := one.Validate(); {
+			case err != nil:
+				left = append(left, fmt.Errorf("%q: %w", target, err))
+			case !twice:
+				listed[name], listed[at] = one, one
+				configs = append(configs, one)
+			case !reflect.DeepEqual(same, one): // equal targets are one, as for Prometheus
+				left = append(left, fmt.Errorf("%q: is the same as %s, with other settings", target, same.Name))
+			}
 		}
 	}
-	return Endpoints(configs, None())
+	if len(configs) == 0 && len(left) > 0 {
+		return nil, nil, left[0]
+	}
+	found, err = Endpoints(configs, None())
+	return found, left, err
+}
+
+// labelled are the settings of each engine with those of a group's labels.
+func (c HTTPConfig) labelled(labels map[string]string) (EndpointConfig, error) {
+	e := c.Engine
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if name, ours := strings.CutPrefix(key, labelPrefix); ours {
+			if err := e.SetTrait(name, labels[key]); err != nil {
+				return e, fmt.Errorf("the label %s: %w", key, err)
+			}
+		}
+	}
+	return e, nil
+}
+
+// mostLeft bounds the faults of one list that are logged.
+const mostLeft = 16
+
+// sayLeft logs what is left out, each fault once for as long as it lasts.
+func (h *HTTP) sayLeft(left []error) {
+	said := map[string]bool{}
+	for _, err := range left[:min(len(left), mostLeft)] {
+		text := strings.ReplaceAll(err.Error(), "\n", "; ")
+		if said[text] = true; !h.left[text] {
+			h.log.Warn("a part of the list is left out", "source", h.Source(), "error", text, "in_all", len(left))
+		}
+	}
+	h.left = said
 }
