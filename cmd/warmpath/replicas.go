@@ -114,9 +114,7 @@ func newTransport(cfg *config.Config, l net.Listener, log *slog.Logger) (ring.Tr
 		if c.PasswordFile != "" {
 			with.Renew = c.ThePassword
 		}
-		if with.TLS, err = c.TheTLS(); err != nil {
-			return nil, err
-		}
+		with.TLS = c.TheTLS
 		return ring.NewRedis(url, with)
 	}
 	return ring.NewDirect(l, cfg.Peers.Routers, log), nil

@@ -37,7 +37,7 @@ type Redis struct {
 	// sessions.idle_ttl after their last turn. False stores nothing.
 	Keep bool `yaml:"keep"`
 	// PasswordFile has the password instead of the URL; surrounding white space is removed. It is read again for each
-	// connection, unless there are Sentinels; so are cert_file and key_file.
+	// connection, unless there are Sentinels; so are ca_file, cert_file and key_file.
 	PasswordFile string `yaml:"password_file"`
 	// CAFile has the certificate authorities (PEM) for a rediss:// server. Empty means the system's.
 	CAFile string `yaml:"ca_file"`
@@ -56,7 +56,8 @@ func (r Redis) ThePassword() (string, error) {
 	return secret{path: "peers.redis.password", file: r.PasswordFile}.read()
 }
 
-// TheTLS is the TLS configuration for rediss://; nil for the system's authorities and no client certificate.
+// TheTLS is the TLS configuration for rediss:// with what the files have now; nil for the system's authorities and no
+// client certificate.
 func (r Redis) TheTLS() (*tls.Config, error) {
 	if r.CAFile == "" && r.CertFile == "" {
 		return nil, nil
@@ -69,10 +70,11 @@ func (r Redis) TheTLS() (*tls.Config, error) {
 		}
 	}
 	if r.CertFile != "" {
-		var err error
-		if c.GetClientCertificate, err = pemfile.Renewed(r.CertFile, r.KeyFile); err != nil {
+		pair, err := pemfile.KeyPair(r.CertFile, r.KeyFile)
+		if err != nil {
 			return nil, fault("peers.redis.cert_file", "%w", err)
 		}
+		c.Certificates = []tls.Certificate{pair}
 	}
 	return c, nil
 }

@@ -22,6 +22,7 @@ import (
 // program keeps there is no matter. It is a Store too.
 type Redis struct {
 	options rueidis.ClientOption
+	secure  func() *tls.Config // for the next connection, with TLS
 	log     *slog.Logger
 
 	mu       sync.Mutex
@@ -38,8 +39,9 @@ type Redis struct {
 
 // RedisOptions are what a URL does not say.
 type RedisOptions struct {
-	TLS      *tls.Config // of rediss://; nil for the system's authorities
-	Password string      // in place of the URL's
+	// of rediss://, as it is now, for each connection; nil for the system's authorities
+	TLS      func() (*tls.Config, error)
+	Password string // in place of the URL's
 	// the same as it is now, for each connection; nil for Password. Sentinels, which have others, want that
 	Renew            func() (string, error)
 	SentinelUser     string // where Sentinels have users of their own
@@ -69,23 +71,21 @@ func NewRedis(url string, with RedisOptions) (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
 	}
+	var secure func() *tls.Config
 	if o.TLSConfig != nil && with.TLS != nil {
-		c := with.TLS.Clone()
-		c.ServerName, c.InsecureSkipVerify = o.TLSConfig.ServerName, o.TLSConfig.InsecureSkipVerify
-		o.TLSConfig = c
+		first, err := with.TLS()
+		if err != nil {
+			return nil, err
+		}
+		secure = latest(first, with.TLS)
 	}
 	if with.Password != "" {
 		o.Password = with.Password
 	}
 	if with.Renew != nil && o.Sentinel.MasterSet == "" {
-		var last atomic.Pointer[string]
-		last.Store(&o.Password)
-		user := o.Username
+		user, password := o.Username, latest(o.Password, with.Renew)
 		o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-			if now, err := with.Renew(); err == nil {
-				last.Store(&now)
-			}
-			return rueidis.AuthCredentials{Username: user, Password: *last.Load()}, nil
+			return rueidis.AuthCredentials{Username: user, Password: password()}, nil
 		}
 	}
 	o.Sentinel.Username, o.Sentinel.Password, o.Sentinel.TLSConfig = with.SentinelUser,
@@ -96,7 +96,19 @@ func NewRedis(url string, with RedisOptions) (*Redis, error) {
 	if with.Log == nil {
 		with.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Redis{options: o, log: with.Log, wake: make(chan struct{}, 1)}, nil
+	return &Redis{options: o, secure: secure, log: with.Log, wake: make(chan struct{}, 1)}, nil
+}
+
+// latest asks get each time, and has what it said last without an error, or first.
+func latest[T any](first T, get func() (T, error)) func() T {
+	var last atomic.Pointer[T]
+	last.Store(&first)
+	return func() T {
+		if now, err := get(); err == nil {
+			last.Store(&now)
+		}
+		return *last.Load()
+	}
 }
 
 // Publish implements Transport.
@@ -143,8 +155,22 @@ func (d *Redis) note(direction int, err error) {
 // open makes a client with these connections.
 func (d *Redis) open(l *links) (rueidis.Client, error) {
 	o := d.options
-	o.DialCtxFn = l.dial
+	o.DialCtxFn = d.dialer(l)
 	return rueidis.NewClient(o)
+}
+
+// dialer dials with the authorities and the certificate as they are then.
+func (d *Redis) dialer(l *links) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	return func(ctx context.Context, address string, by *net.Dialer, over *tls.Config) (net.Conn, error) {
+		if over != nil && d.secure != nil {
+			if c := d.secure(); c != nil {
+				c = c.Clone()
+				c.ServerName, c.InsecureSkipVerify = over.ServerName, over.InsecureSkipVerify
+				over = c
+			}
+		}
+		return l.dial(ctx, address, by, over)
+	}
 }
 
 // Run implements Transport. Frames come over a connection of their own, so that what is sent never waits for them.

@@ -204,6 +204,76 @@ func TestRedisPasswordIsRenewed(t *testing.T) {
 	}
 }
 
+// TestRedisTLSIsRenewed: each connection takes the authorities and the certificate as they are then; while they cannot
+// be read, those that were read last.
+func TestRedisTLSIsRenewed(t *testing.T) {
+	old, renewed := t.TempDir(), t.TempDir()
+	first, second := certificates(t, old), certificates(t, renewed)
+	serve := func(dir string, clients *tls.Config) string {
+		pair, err := tls.LoadX509KeyPair(dir+"/server.pem", dir+"/server.key")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+			Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert,
+			ClientCAs: clients.RootCAs, MaxVersion: tls.VersionTLS12, // the client learns within the handshake
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_ = c.(*tls.Conn).Handshake()
+				_ = c.Close()
+			}
+		}()
+		return l.Addr().String()
+	}
+	before, after := serve(old, first), serve(renewed, second)
+	now, fault := first, error(nil)
+	d, err := NewRedis("rediss://127.0.0.1:1/0", RedisOptions{
+		TLS: func() (*tls.Config, error) { return now, fault },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l links
+	defer l.cut()
+	for _, row := range []struct {
+		now   *tls.Config
+		fault error
+		at    string
+		want  bool
+	}{
+		{first, nil, before, true},
+		{first, nil, after, false},
+		{second, nil, after, true},
+		{second, nil, before, false},
+		{nil, os.ErrNotExist, after, true},
+		{first, nil, before, true},
+	} {
+		now, fault = row.now, row.fault
+		c, err := d.dialer(&l)(t.Context(), row.at, &net.Dialer{}, d.options.TLSConfig)
+		if (err == nil) != row.want {
+			t.Errorf("%+v: %v", row, err)
+		}
+		if err == nil {
+			_ = c.Close()
+		}
+	}
+	fault = os.ErrNotExist
+	if _, err := NewRedis("rediss://127.0.0.1:1/0", RedisOptions{
+		TLS: func() (*tls.Config, error) { return now, fault },
+	}); err == nil {
+		t.Error("files that are not there are no error")
+	}
+}
+
 // TestRedisDeployments: routers hear each other, and what they have learnt outlives them, over each way to run Redis;
 // another fleet there neither hears nor reads of it.
 func TestRedisDeployments(t *testing.T) {
@@ -231,7 +301,9 @@ func TestRedisDeployments(t *testing.T) {
 			own := certificates(t, dir)
 			server(t, "0", "--tls-port", port, "--tls-cert-file", dir+"/server.pem",
 				"--tls-key-file", dir+"/server.key", "--tls-ca-cert-file", dir+"/ca.pem")
-			return "rediss://127.0.0.1:" + port, RedisOptions{TLS: own}
+			return "rediss://127.0.0.1:" + port, RedisOptions{
+				TLS: func() (*tls.Config, error) { return own, nil },
+			}
 		},
 		"Sentinel": func(t *testing.T) (string, RedisOptions) {
 			port, watch := freePort(), freePort()

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/warmpath/warmpath/internal/wholefile"
 )
@@ -25,23 +24,6 @@ func Authorities(file string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("%s holds no certificate (PEM)", file)
 	}
 	return pool, nil
-}
-
-// Renewed has the certificate chain and private key in files read for each handshake, so that they may be renewed while
-// connections come and go. While the files have none, it is the one read last. It is an error if they have none now.
-func Renewed(chain, key string) (func(*tls.CertificateRequestInfo) (*tls.Certificate, error), error) {
-	first, err := KeyPair(chain, key)
-	if err != nil {
-		return nil, err
-	}
-	var last atomic.Pointer[tls.Certificate]
-	last.Store(&first)
-	return func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		if now, err := KeyPair(chain, key); err == nil {
-			last.Store(&now)
-		}
-		return last.Load(), nil
-	}, nil
 }
 
 // KeyPair reads a certificate chain and its private key.
