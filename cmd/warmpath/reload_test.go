@@ -9,15 +9,18 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"weak"
 
 	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/enginetest"
+	"github.com/warmpath/warmpath/internal/proxy"
 )
 
 // fileRig is a router that was started with a configuration file.
@@ -309,6 +312,54 @@ func TestReloadRenewsLeaseToken(t *testing.T) {
 	}
 	if _, err := f.reload(); err == nil || ask("the-second-token") != 200 {
 		t.Errorf("a token that is gone: %v", err)
+	}
+}
+
+// TestReloadKeepsNothingElse: of a configuration that was replaced nothing stays, whatever it had of its own.
+func TestReloadKeepsNothingElse(t *testing.T) {
+	t.Parallel()
+	_, engine := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 20})
+	dir := t.TempDir()
+	list := filepath.Join(dir, "list.yaml")
+	if err := os.WriteFile(list, []byte("endpoints: ["+engine+"]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	plain := fmt.Sprintf(reloadable, false, "least_ttft", "k", false, engine)
+	f := newFileRig(t, plain)
+	var generations []weak.Pointer[generation]
+	var doors []weak.Pointer[proxy.Proxy]
+	for _, text := range []string{
+		plain + "access_log: " + dir + "/access\n",
+		plain + "explain: {file: " + dir + "/explain}\n",
+		plain + "shadow: round_robin\n",
+		plain + "record: {file: " + dir + "/record}\n",
+		plain + "timeouts: {connect: 3s}\n",
+		plain + "otlp: {endpoint: \"http://127.0.0.1:1\"}\n",
+		fmt.Sprintf(reloadable, false, "round_robin", "other", false, engine),
+		fmt.Sprintf(reloadable, false, "least_ttft", "k", false, "") + "discovery: {file: " + list + "}\n",
+	} {
+		generations, doors = append(generations, weak.Make(f.current())), append(doors, weak.Make(f.doors.current()))
+		f.ask("k", 1)
+		f.write(text)
+		if _, err := f.reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var left string
+	if !settled(func() bool {
+		runtime.GC()
+		left = ""
+		for i := range generations {
+			if generations[i].Value() != nil {
+				left += fmt.Sprintf(" configuration %d", i)
+			}
+			if doors[i].Value() != nil {
+				left += fmt.Sprintf(" door %d", i)
+			}
+		}
+		return left == ""
+	}) {
+		t.Errorf("still in memory:%s", left)
 	}
 }
 

@@ -229,10 +229,10 @@ func New(o Options) *Proxy {
 		p.sender.Keep(o.Before.sender)
 	}
 	p.catalog = catalog.New(o.Fleet, o.Transport, p.log)
+	probe := o.Unreached // o must not be kept: it has the door before, which would keep that before it
 	p.unreached = func(endpoint string) {
-		p.sender.Gone(endpoint)
-		if o.Unreached != nil {
-			o.Unreached(endpoint)
+		if p.sender.Gone(endpoint); probe != nil {
+			probe(endpoint)
 		}
 	}
 	if p.decided == nil {
