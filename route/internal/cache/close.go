@@ -99,6 +99,7 @@ func (t *Table) settlePrompts(l *lease, e *endpoint, f *Ended, first bool) {
 		for _, chain := range l.prompts() {
 			t.add(l.slot, e, chain)
 		}
+		t.touchInUse(l.slot, e)
 	default:
 		if first && f.Sent && !refused(f.Outcome) {
 			e.makeRoom(l)

@@ -57,6 +57,34 @@ func TestCapacityBounds(t *testing.T) {
 	}
 }
 
+// TestInUseStays: a cache keeps the prompts of requests under way, however many others are computed meanwhile and leave.
+// Once they have ended, they go as the others do.
+func TestInUseStays(t *testing.T) {
+	e := newEngines(t, 1, Facts{CacheTokens: 1600, BlockTokens: 16})
+	var running []uint32
+	for i := range 3 {
+		n, _ := e.place(0, "", said(words(i, 160)))
+		running = append(running, n)
+	}
+	others := func(from int) {
+		for i := range 20 {
+			e.serve(0, "", said(words(from+i, 160)), -1, 1)
+		}
+	}
+	others(100)
+	for i := range running {
+		e.want(fmt.Sprint("running ", i), 0, "", said(words(i, 160)), 144)
+	}
+	for i, n := range running {
+		e.end(n, fleet.OK, -1, 1)
+		e.want(fmt.Sprint("just ended ", i), 0, "", said(words(i, 160)), 144)
+	}
+	others(200)
+	for i := range running {
+		e.want(fmt.Sprint("ended ", i), 0, "", said(words(i, 160)), 0)
+	}
+}
+
 // TestAnswersThatDoNotComeBack: parts that a client omits from its next prompt, such as reasoning, are not found there,
 // which says nothing about the cache's capacity.
 func TestAnswersThatDoNotComeBack(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 // resident counts the blocks of an endpoint's outstanding requests, shared ones once.
 type resident struct {
 	leases  []uint32 // as they were placed
+	touched int      // index of the one that was touched last, see touchInUse
 	sorted  ranking
 	blocks  int
 	prompts int64   // tokens of these requests' prompts, shared ones counted for each
@@ -51,4 +52,30 @@ func (t *Table) removeResident(e *endpoint, n uint32, l *lease) (first bool) {
 // shared is the longest prefix, in blocks, that a chain shares with an outstanding request of an endpoint.
 func (t *Table) shared(e *endpoint, chain []uint64) int {
 	return e.outstanding.sorted.common(&t.leases, chain, 0)
+}
+
+const (
+	// touches is how many outstanding requests are touched each time that one ends. With 8 as much is predicted to be
+	// cached as with all.
+	touches = 8
+	// littleInUse is a share of a cache, as a divisor. What is in use stays far from eviction while it takes less.
+	littleInUse = 8
+)
+
+// touchInUse marks what some outstanding requests use as just used, the next ones each time that a request has ended:
+// engines evict nothing that is in use, so what ended requests leave has only the rest of the cache.
+func (t *Table) touchInUse(slot int, e *endpoint) {
+	h := &e.outstanding
+	if e.facts.OnePrompt || h.blocks < e.capacity.bound/littleInUse || !t.Reader().full(slot, littleInUse) {
+		return
+	}
+	for range min(touches, len(h.leases)) {
+		if h.touched++; h.touched >= len(h.leases) {
+			h.touched = 0
+		}
+		if l := t.leases.Get(int(h.leases[h.touched])); l.epoch == e.epoch && !l.refused {
+			t.index.Insert(slot, l.chain)
+			t.insertNear(slot, l.chain)
+		}
+	}
 }
