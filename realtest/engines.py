@@ -60,6 +60,7 @@ class Engine:
     extra = ()  # further arguments
     without = ()  # usual ones that are left out
     environment = {}  # further variables
+    processor = None  # the one that it runs on; None: any
 
     def __init__(self, kind, port, directory, logs):
         self.kind, self.port, self.directory = kind, port, directory
@@ -74,9 +75,10 @@ class Engine:
         env = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")} | extra | self.environment
         command = [word for word in command if word not in self.without]
         self.ended = False
+        where = [] if self.processor is None else ["taskset", "--cpu-list", str(self.processor)]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                ["nice", "-n", "10", *command, *words(self.extra)], env=env, cwd=self.directory, stdin=subprocess.DEVNULL,
+                [*where, "nice", "-n", "10", *command, *words(self.extra)], env=env, cwd=self.directory, stdin=subprocess.DEVNULL,
                 stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )
         return self

@@ -1,6 +1,6 @@
 """Starts, watches and ends the router in front of engines.
 
-    python router.py vllm|sglang|llama|ollama [--ports 19000,19010] [--router warmpath] [--dir DIR]
+    python router.py vllm|sglang|llama|ollama [--ports 19000,19010] [--apart] [--router warmpath] [--dir DIR]
 
 starts the engines too, runs until Ctrl-C or SIGTERM, and leaves no process behind. Python's standard library only.
 """
@@ -10,6 +10,7 @@ import http.client
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import subprocess
@@ -84,6 +85,9 @@ def main():
     p = argparse.ArgumentParser(description="Run real engines, and the router in front of them, until Ctrl-C.")
     p.add_argument("kind", choices=engines.KINDS)
     p.add_argument("--ports", default="19000,19010", help="one engine on each (default: %(default)s)")
+    p.add_argument("--apart", action="store_true", help="each engine on a processor of its own: they do not slow each other down")
+    p.add_argument("--extra", type=shlex.split, default=[], metavar="ARGUMENTS",
+                   help="further ones of each engine, in one word: --extra='--num-gpu-blocks-override 4480'")
     p.add_argument("--dir", type=pathlib.Path, default=engines.default_dir(), help="where install.sh put them (default: %(default)s)")
     p.add_argument("--logs", type=pathlib.Path, help="default: DIR/logs")
     p.add_argument("--router", help="the warmpath program; left out, no router is started")
@@ -93,10 +97,15 @@ def main():
     why = engines.missing(args.kind, args.dir)
     if why:
         sys.exit(why)
+    ports, processors = [int(port) for port in args.ports.split(",")], sorted(os.sched_getaffinity(0))
+    if args.apart and len(ports) > len(processors):
+        sys.exit(f"--apart: {len(ports)} engines, and this machine has {len(processors)} processors")
     logs = args.logs or args.dir / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    fleet = [engines.Engine(args.kind, int(port), args.dir, logs) for port in args.ports.split(",")]
+    fleet = [engines.Engine(args.kind, port, args.dir, logs) for port in ports]
+    for engine, processor in zip(fleet, processors if args.apart else [None] * len(fleet)):
+        engine.extra, engine.processor = args.extra, processor
     router = None
     try:
         print(f"starting {len(fleet)} x {args.kind}, logs in {logs}", flush=True)
