@@ -27,7 +27,7 @@ const (
 	// price is the longest hold, in times of what a turn would wait if none were held: each conversation's turn then
 	// computes its whole prompt, one after the other. At 1 the held ones take all of the engines' time, and nothing is
 	// kept.
-	price = 1.6
+	price = 1.8
 
 	spend      = 0.15                   // most of the engines' time that turns admitted without room take
 	small      = 4                      // see MaxHold

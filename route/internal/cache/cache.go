@@ -73,6 +73,7 @@ type endpoint struct {
 	reuses         bool  // an answer has reported cached tokens
 	flow           int64 // estimated blocks computed so far
 	overprediction overprediction
+	keeps          keeps
 	lost           uint64 // times that the cache was lost
 	coming         coming
 	last           []uint64 // of a cache for one prompt, the one computed last

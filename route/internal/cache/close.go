@@ -132,6 +132,7 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) {
 		predicted = min(predicted, int(int64(predicted)*int64(l.sure)/int64(l.counted)))
 	}
 	e.grain.learn(predicted, found, e.facts.BlockTokens)
+	e.keeps.learn(l, found)
 	block := e.grain.block(e.facts.BlockTokens)
 	slack := 2*max(block, 16) + u.PromptTokens/50
 	full := t.index.Units(l.slot) >= e.capacity.bound-e.capacity.bound/8

@@ -57,13 +57,14 @@ func TestCapacityBounds(t *testing.T) {
 	}
 }
 
-// TestInUseStays: a cache keeps the prompts of requests under way, however many others are computed meanwhile and leave.
-// Once they have ended, they go as the others do.
+// TestInUseStays: a cache keeps the prompts that answers are generated from, however many others are computed meanwhile
+// and leave. Once these have ended, they go as the others do.
 func TestInUseStays(t *testing.T) {
 	e := newEngines(t, 1, Facts{CacheTokens: 1600, BlockTokens: 16})
 	var running []uint32
 	for i := range 3 {
 		n, _ := e.place(0, "", said(words(i, 160)))
+		e.Computed(e.now, n)
 		running = append(running, n)
 	}
 	others := func(from int) {

@@ -3,6 +3,7 @@ package cache
 import (
 	"slices"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/blocks"
 )
@@ -62,20 +63,44 @@ const (
 	littleInUse = 8
 )
 
-// touchInUse marks what some outstanding requests use as just used, the next ones each time that a request has ended:
-// engines evict nothing that is in use, so what ended requests leave has only the rest of the cache.
+// touchInUse marks the prompts of some outstanding requests as just used, the next ones each time that a request has
+// ended. Engines evict nothing that an answer is generated from, so what ended requests leave has only the rest of the
+// cache. Requests whose prompts are not computed yet have no part: others may overtake them. Nor has a cache whose
+// second tier keeps what is evicted: conversations then belong where they were, whatever is in use there.
 func (t *Table) touchInUse(slot int, e *endpoint) {
 	h := &e.outstanding
-	if e.facts.OnePrompt || h.blocks < e.capacity.bound/littleInUse || !t.Reader().full(slot, littleInUse) {
+	if h.blocks < e.capacity.bound/littleInUse || !t.Reader().full(slot, littleInUse) || e.keeps.more() ||
+		e.facts.OnePrompt {
 		return
 	}
 	for range min(touches, len(h.leases)) {
 		if h.touched++; h.touched >= len(h.leases) {
 			h.touched = 0
 		}
-		if l := t.leases.Get(int(h.leases[h.touched])); l.epoch == e.epoch && !l.refused {
+		if l := t.leases.Get(int(h.leases[h.touched])); l.done && l.epoch == e.epoch {
 			t.index.Insert(slot, l.chain)
 			t.insertNear(slot, l.chain)
 		}
 	}
 }
+
+// keeps learns whether a cache keeps what it is believed to have evicted, as one with a second tier does.
+type keeps struct {
+	whole, n fit.Sum // of conversations that had less than half predicted: those that were found whole, and all
+}
+
+// learn takes in how many tokens were found for a lease.
+func (k *keeps) learn(l *lease, found int) {
+	if l.base == 0 || 2*l.cachedTokens >= l.base {
+		return
+	}
+	whole := 0.0
+	if 8*found >= 7*l.base {
+		whole = 1
+	}
+	k.whole.Add(1-fit.Usual, 1, whole)
+	k.n.Add(1-fit.Usual, 1, 1)
+}
+
+// more reports whether it keeps more of these than not.
+func (k *keeps) more() bool { return 2*k.whole > k.n+fit.Enough }
