@@ -592,12 +592,8 @@ func (c *call) collectOwned() error {
 	if kept.Lists(c.R.Method) {
 		return fault.ErrListsAll
 	}
-	if kept.ID != "" {
-		q.Owned = append(q.Owned, kept.ID)
-	}
-	ids, media := prompt.Refers(c.API, c.R.URL.Path, c.Text())
-	q.Owned = append(append(q.Owned, ids...), c.InFields.IDs...)
-	c.Media = media
+	inBody, media := prompt.Refers(c.API, c.R.URL.Path, c.Text())
+	q.Owned, c.Media = c.keptIDs(kept.ID, inBody), media
 	if !c.InFields.Whole() {
 		return fault.ErrManyFields
 	}
@@ -608,22 +604,27 @@ func (c *call) collectOwned() error {
 	return nil
 }
 
-// follow finds the id by which a request without a prompt names what an engine keeps: a file, a job, a session. It goes
-// to the engine that has it. Where tenants are told apart, own does so for all requests.
+// follow sends a request without a prompt that names what an engine keeps (a file, a job, a session) to that engine.
+// Where tenants are told apart, collectOwned does so for all requests.
 func (c *call) follow() {
 	q, path := &c.Request, c.R.URL.Path
 	kept := paths.KeptAt(c.R.Method, path)
 	if c.API != prompt.Other || q.Follows != "" || !kept.Is && path != "/close_session" {
 		return
 	}
-	ids, _ := prompt.Refers(c.API, path, c.Text())
-	if ids = append(append([]string{kept.ID}, ids...), c.InFields.IDs...); kept.ID == "" {
-		ids = ids[1:]
-	}
-	if len(ids) > 0 {
+	inBody, _ := prompt.Refers(c.API, path, c.Text())
+	if ids := c.keptIDs(kept.ID, inBody); len(ids) > 0 {
 		q.Follows = ids[0]
 	}
 	c.Keeps = true
+}
+
+// keptIDs are the ids of what engines keep that the request has in its path, its body, and its query or form.
+func (c *call) keptIDs(inPath string, inBody []string) (ids []string) {
+	if inPath != "" {
+		ids = append(ids, inPath)
+	}
+	return append(append(ids, inBody...), c.InFields.IDs...)
 }
 
 // responsePath is the id in /v1/responses/{id}[/...], "" for other paths.

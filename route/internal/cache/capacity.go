@@ -108,12 +108,36 @@ func (s *capacity) detectSecondTier(l *lease, found, slack int) {
 	}
 	kept := float64(l.since) / float64(s.statedBlocks)
 	switch {
-	case 8*found >= 7*l.base && found > l.cachedTokens+slack && kept > max(1, s.share):
+	case l.isWhole(found) && found > l.cachedTokens+slack && kept > max(1, s.share):
 		s.share += (min(kept, fit.Bound) - s.share) / 2
 	case 8*found < l.base && s.share > max(kept, 1):
 		s.share += (max(kept, 1) - s.share) / 2
 	}
 }
+
+// isWhole reports whether the tokens found are seven eighths of the conversation's previous prompt or more.
+func (l *lease) isWhole(found int) bool { return 8*found >= 7*l.base }
+
+// keeps learns whether a cache keeps what it is believed to have evicted, as one with a second tier does.
+type keeps struct {
+	whole, n fit.Sum // of conversations that had less than half predicted: those that were found whole, and all
+}
+
+// learn takes in how many tokens were found for a lease.
+func (k *keeps) learn(l *lease, found int) {
+	if l.base == 0 || 2*l.cachedTokens >= l.base {
+		return
+	}
+	whole := 0.0
+	if l.isWhole(found) {
+		whole = 1
+	}
+	k.whole.Add(1-fit.Usual, 1, whole)
+	k.n.Add(1-fit.Usual, 1, 1)
+}
+
+// more reports whether it keeps more of these than not.
+func (k *keeps) more() bool { return 2*k.whole > k.n+fit.Enough }
 
 // flowSince is the blocks computed since the conversation's last turn there.
 func (e *endpoint) flowSince(p *Prompt) int { return int(int32(uint32(e.flow) - p.Entry.Flow)) }

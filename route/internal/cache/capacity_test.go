@@ -23,3 +23,31 @@ func TestCapacitiesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestKeepsMore: a cache keeps more than is believed once most of the conversations that had little predicted are found
+// whole, and no longer once they are not. Those that had much predicted say nothing.
+func TestKeepsMore(t *testing.T) {
+	k := keeps{}
+	learn := func(times, base, predicted, found int) {
+		for range times {
+			k.learn(&lease{base: base, cachedTokens: predicted}, found)
+		}
+	}
+	for _, step := range []struct {
+		what                          string
+		times, base, predicted, found int
+		want                          bool
+	}{
+		{"as predicted", 50, 8000, 8000, 8000, false},
+		{"new ones", 50, 0, 0, 8000, false},
+		{"a few found whole", 3, 8000, 0, 8000, false},
+		{"more of them", 7, 8000, 3000, 7000, true},
+		{"found in part", 40, 8000, 3000, 6000, false},
+		{"found whole again", 40, 8000, 3000, 8000, true},
+	} {
+		learn(step.times, step.base, step.predicted, step.found)
+		if got := k.more(); got != step.want {
+			t.Errorf("%s: %t, want %t", step.what, got, step.want)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package cache
 import (
 	"slices"
 
-	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/blocks"
 )
@@ -56,8 +55,8 @@ func (t *Table) shared(e *endpoint, chain []uint64) int {
 }
 
 const (
-	// touches is how many outstanding requests are touched each time that one ends. With 8 as much is predicted to be
-	// cached as with all.
+	// touches is how many outstanding requests have their turn each time that one ends. With 8 as much is predicted to
+	// be cached as with all.
 	touches = 8
 	// littleInUse is a share of a cache, as a divisor. What is in use stays far from eviction while it takes less.
 	littleInUse = 8
@@ -83,24 +82,3 @@ func (t *Table) touchInUse(slot int, e *endpoint) {
 		}
 	}
 }
-
-// keeps learns whether a cache keeps what it is believed to have evicted, as one with a second tier does.
-type keeps struct {
-	whole, n fit.Sum // of conversations that had less than half predicted: those that were found whole, and all
-}
-
-// learn takes in how many tokens were found for a lease.
-func (k *keeps) learn(l *lease, found int) {
-	if l.base == 0 || 2*l.cachedTokens >= l.base {
-		return
-	}
-	whole := 0.0
-	if 8*found >= 7*l.base {
-		whole = 1
-	}
-	k.whole.Add(1-fit.Usual, 1, whole)
-	k.n.Add(1-fit.Usual, 1, 1)
-}
-
-// more reports whether it keeps more of these than not.
-func (k *keeps) more() bool { return 2*k.whole > k.n+fit.Enough }

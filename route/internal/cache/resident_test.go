@@ -74,30 +74,27 @@ func BenchmarkResident(b *testing.B) {
 	}
 }
 
-// TestKeepsMore: a cache keeps more than is believed once most of the conversations that had little predicted are found
-// whole, and no longer once they are not. Those that had much predicted say nothing.
-func TestKeepsMore(t *testing.T) {
-	k := keeps{}
-	learn := func(times, base, predicted, found int) {
-		for range times {
-			k.learn(&lease{base: base, cachedTokens: predicted}, found)
+// BenchmarkTouchInUse ends a request at a full cache with 64 answers under way, from prompts of 500 kB.
+func BenchmarkTouchInUse(b *testing.B) {
+	const blocks = 600 // names of such a prompt
+	all := make([][]uint64, 64)
+	for i := range all {
+		for j := range blocks {
+			all[i] = append(all[i], uint64(i*blocks+j+1))
 		}
 	}
-	for _, step := range []struct {
-		what                          string
-		times, base, predicted, found int
-		want                          bool
-	}{
-		{"as predicted", 50, 8000, 8000, 8000, false},
-		{"new ones", 50, 0, 0, 8000, false},
-		{"a few found whole", 3, 8000, 0, 8000, false},
-		{"more of them", 7, 8000, 3000, 7000, true},
-		{"found in part", 40, 8000, 3000, 6000, false},
-		{"found whole again", 40, 8000, 3000, 8000, true},
-	} {
-		learn(step.times, step.base, step.predicted, step.found)
-		if got := k.more(); got != step.want {
-			t.Errorf("%s: %t, want %t", step.what, got, step.want)
-		}
+	x, e := outstandingOf(all)
+	x.index = newIndex()
+	x.index.SetCapacity(0, e.outstanding.blocks)
+	e.capacity.bound = e.outstanding.blocks
+	*x.endpoints.Grow(0) = *e
+	e = x.endpoints.Get(0)
+	for i, chain := range all {
+		x.leases.Get(i).done = true
+		x.index.Insert(0, chain)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		x.touchInUse(0, e)
 	}
 }
