@@ -251,7 +251,7 @@ var plan = map[string]room{
 	"internal/panics":    {may: []string{"internal/instant"}},
 	"internal/tokenizer": {may: []string{"internal/wholefile", "jinja"}, third: []string{"golang.org/x/text"}},
 	"internal/play": {
-		may:   []string{"internal/terminal", "sim/trace"},
+		may:   []string{"internal/terminal", "sim/text", "sim/trace"},
 		third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true,
 	},
 

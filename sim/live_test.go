@@ -383,8 +383,8 @@ func (l *liveRun) converse(session int, start time.Duration) {
 		}
 		first = false
 		body, _ := json.Marshal(map[string]any{
-			"model": "m", "prompt": trace.Text(i), "max_tokens": turn.Output, "ignore_eos": true, "stream": true,
-			"stream_options": map[string]bool{"include_usage": true},
+			"model": "m", "prompt": trace.Text(i, text.TokenBytes), "max_tokens": turn.Output, "ignore_eos": true,
+			"stream": true, "stream_options": map[string]bool{"include_usage": true},
 		})
 		req, _ := http.NewRequestWithContext(l.t.Context(), http.MethodPost, "http://door/v1/completions",
 			bytes.NewReader(body))

@@ -15,12 +15,12 @@ func TestTextSharesWhatTheTraceSays(t *testing.T) {
 	trace := g.Trace(1)
 	last := map[int]string{}
 	for i, turn := range trace.Turns {
-		text := trace.Text(i)
+		text := trace.Text(i, simtext.TokenBytes)
 		if len(text) != turn.Prompt*simtext.TokenBytes {
 			t.Fatalf("turn %d has %d bytes of text, want %d tokens of %d",
 				i, len(text), turn.Prompt, simtext.TokenBytes)
 		}
-		if text != trace.Text(i) {
+		if text != trace.Text(i, simtext.TokenBytes) {
 			t.Fatalf("turn %d has two texts", i)
 		}
 		if before, ok := last[turn.Session]; ok && text[:len(before)] != before {

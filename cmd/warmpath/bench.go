@@ -18,6 +18,7 @@ import (
 	"github.com/warmpath/warmpath/internal/httpclient"
 	"github.com/warmpath/warmpath/internal/play"
 	"github.com/warmpath/warmpath/internal/terminal"
+	"github.com/warmpath/warmpath/sim/text"
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
@@ -55,7 +56,8 @@ func benchCommand(e env) *cobra.Command {
 		Long: `Plays multi-turn conversations in closed loop against an OpenAI-compatible address (an engine, warmpath, or any other router),
 and prints time to first token, inter-token latency, time to the end of the answer, token hit rate and balance, as its clients see
 them. The hit rate is what the engines report in usage. Balance needs the endpoint of each answer, which warmpath gives in
-X-Warmpath-Endpoint (name another header with --endpoint-header). With --leaving the clients of some turns leave, half of
+X-Warmpath-Endpoint (name another header with --endpoint-header). Two short requests before the run tell how long a text is
+that the engine counts as a token, so that prompts are as long as the workload says, without the chat template. With --leaving the clients of some turns leave, half of
 them before the first token, and ask again at once: it prints how many, and times and hit rate of the other turns. The exit
 code is 1 if a turn failed.
 
@@ -104,7 +106,7 @@ caches. The comparison is fair only if nothing else uses the engines. To compare
 	f.IntVar(&o.work.Conversations, "conversations", o.work.Conversations, "how many")
 	f.Float64Var(&o.work.PerSecond, "rate", o.work.PerSecond, "conversations that begin a second; 0 all at once")
 	f.IntVar(&o.work.System, "system-tokens", o.work.System,
-		"tokens of the system prompt that all share (4 bytes a token)")
+		"tokens of the system prompt that all share")
 	f.Float64Var(&o.work.Turns, "turns", o.work.Turns, "mean number of turns after the first")
 	f.Float64Var(&o.work.User, "user-tokens", o.work.User, "typical tokens of a user's turn")
 	f.Float64Var(&o.work.Answer, "answer-tokens", o.work.Answer, "typical tokens of an answer")
@@ -243,9 +245,10 @@ func runBench(ctx context.Context, e env, o benchOptions, changed func(flag stri
 
 // benchWork is what is played against one address.
 type benchWork struct {
-	what  string // in words
-	turns int
-	play  func(ctx context.Context, t *play.Target, observe func(play.Turn)) *play.LoopFigures
+	what     string // in words
+	recorded bool   // in a file
+	turns    int
+	play     func(ctx context.Context, t *play.Target, observe func(play.Turn)) *play.LoopFigures
 }
 
 // draw reads or draws the sessions. What is played against a further address has other words.
@@ -293,7 +296,8 @@ func (o *benchOptions) recorded(e env) (func(address uint64) benchWork, error) {
 	return func(address uint64) benchWork {
 		words := t.Reworded(o.seed + address<<32)
 		return benchWork{
-			what: fmt.Sprintf("%d sessions of %s", len(t.Sessions), file.name), turns: len(t.Turns),
+			what:     fmt.Sprintf("%d sessions of %s", len(t.Sessions), file.name),
+			recorded: true, turns: len(t.Turns),
 			play: o.loop.played(func() func() play.Session { return play.Recorded(words, o.seed, o.loop.maxDelay) }),
 		}
 	}, nil
@@ -313,9 +317,10 @@ func (l *benchLoop) played(
 
 // benched is what one address showed.
 type benched struct {
-	URL   string `json:"url"`
-	Model string `json:"model"`
-	Seed  uint64 `json:"seed"`
+	URL        string  `json:"url"`
+	Model      string  `json:"model"`
+	Seed       uint64  `json:"seed"`
+	TokenBytes float64 `json:"token_bytes,omitempty"` // see play.Target.TokenBytes; absent if the address did not say
 	play.Summary
 	*play.LoopFigures
 }
@@ -344,10 +349,11 @@ func (o *benchOptions) play(ctx context.Context, e env, talk io.Writer, address 
 	if o.loop.clients > 0 {
 		clients = fmt.Sprintf(", %d at one time", o.loop.clients)
 	}
+	fmt.Fprintf(talk, "%s%s against %s, model %s, seed %d\n", w.what, clients, target.URL, target.Model, o.seed)
+	o.learn(ctx, talk, &target, w.recorded)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	fmt.Fprintf(talk, "%s%s against %s, model %s, seed %d\n", w.what, clients, target.URL, target.Model, o.seed)
-	b := benched{URL: target.URL, Model: target.Model, Seed: o.seed}
+	b := benched{URL: target.URL, Model: target.Model, Seed: o.seed, TokenBytes: target.TokenBytes}
 	score := play.NewScore()
 	done := make(chan struct{})
 	began := time.Now()
@@ -364,6 +370,18 @@ func (o *benchOptions) play(ctx context.Context, e env, talk io.Writer, address 
 		}
 	}
 	return b, nil
+}
+
+// learn learns how long tokens are at an address, and says so.
+func (o *benchOptions) learn(ctx context.Context, talk io.Writer, target *play.Target, recorded bool) {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	if err := target.Learn(ctx, recorded); err != nil {
+		fmt.Fprintf(talk, "texts have %d bytes a token, since what the engine counts is not known: %s\n",
+			text.TokenBytes, err)
+		return
+	}
+	fmt.Fprintf(talk, "the engine counts %.2f bytes of these texts as a token\n", target.TokenBytes)
 }
 
 // beside shows what several addresses have shown in one table.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/sim/trace"
 )
@@ -152,6 +153,56 @@ func TestBenchInClosedLoop(t *testing.T) {
 	} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, lacks %q:\n%s%s", code, want, out, errs)
+		}
+	}
+}
+
+// TestBenchCountsTheEnginesTokens: prompts have the tokens that the workload says by the engine's own tokenizer, those
+// of conversations as those of a trace, which are other words.
+func TestBenchCountsTheEnginesTokens(t *testing.T) {
+	const turns, tokens = 4, 2000
+	file := filepath.Join(t.TempDir(), "sessions.jsonl")
+	line := `{"session_id":"%d","timestamp":0,"input_length":%d,"output_length":2,"shared_length":0}` + "\n"
+	var lines strings.Builder
+	for i := range turns {
+		fmt.Fprintf(&lines, line, i, tokens)
+	}
+	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, loaded := smallModel(t)
+	drawn := "--conversations 4 --rate 0 --turns 0 --user-tokens 1 --answer-tokens 2 --system-tokens 2000"
+	traced := "--clients 2 --trace " + file
+	for name, tt := range map[string]struct {
+		args     string
+		own      bool // the engine has the small model's tokenizer
+		from, to float64
+	}{
+		"conversations, simulated tokens": {drawn, false, 4, 4},
+		"a trace, simulated tokens":       {traced, false, 4, 4},
+		"conversations, own tokens":       {drawn, true, 4.5, 6}, // whole words
+		"a trace, own tokens":             {traced, true, 1, 2},  // syllables that are no words
+	} {
+		o := enginetest.Options{Speed: 50, Models: []string{"m"}}
+		if tt.own {
+			o.Dialect, o.Tokenizer = fleet.KindTRTLLM, loaded
+		}
+		_, at := simEngine(t, o)
+		out, errs, code := bench(t, "--json --url "+at+" "+tt.args)
+		var got struct {
+			Requests, Failed int
+			Prompt           int     `json:"prompt_tokens"`
+			TokenBytes       float64 `json:"token_bytes"`
+		}
+		if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
+			t.Fatalf("%s: exit code %d, %v: %s%s", name, code, err, out, errs)
+		}
+		if mean := float64(got.Prompt) / turns; got.Requests != turns || math.Abs(mean-tokens) > 0.05*tokens {
+			t.Errorf("%s: prompts of %.0f tokens, want %d: %s", name, mean, tokens, out)
+		}
+		said := fmt.Sprintf("the engine counts %.2f bytes of these texts as a token", got.TokenBytes)
+		if !(got.TokenBytes >= tt.from && got.TokenBytes <= tt.to) || !strings.Contains(errs, said) {
+			t.Errorf("%s: %v bytes a token, want %v to %v; said %s", name, got.TokenBytes, tt.from, tt.to, errs)
 		}
 	}
 }

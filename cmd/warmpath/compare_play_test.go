@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/play"
+	"github.com/warmpath/warmpath/sim/text"
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
@@ -71,7 +72,7 @@ func playTrace(
 func traceTurn(ctx context.Context, at *play.Target, salt string, trace *simtrace.Trace, i int) play.Turn {
 	turn := &trace.Turns[i]
 	body, err := json.Marshal(completionRequest{
-		Model: at.Model, Prompt: salt + trace.Text(i), MaxTokens: max(turn.Output, 1), Stream: true,
+		Model: at.Model, Prompt: salt + trace.Text(i, text.TokenBytes), MaxTokens: max(turn.Output, 1), Stream: true,
 		StreamOptions: map[string]any{"include_usage": true}, IgnoreEOS: at.IgnoreEOS,
 	})
 	if err != nil {

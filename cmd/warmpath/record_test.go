@@ -14,6 +14,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/play"
+	simtext "github.com/warmpath/warmpath/sim/text"
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
@@ -60,7 +61,7 @@ func TestRecordAndReplay(t *testing.T) {
 		t.Fatalf("%d lines are in the file, clients sent %d", bytes.Count(text, []byte(`"outcome"`)), seen.Requests)
 	}
 	for _, c := range conversations {
-		for _, said := range []string{c.SystemText(), c.UserText(0)} {
+		for _, said := range []string{c.SystemText(simtext.TokenBytes), c.UserText(0, simtext.TokenBytes)} {
 			for _, part := range []string{said[:24], said[len(said)/2 : len(said)/2+24], said[len(said)-24:]} {
 				if bytes.Contains(text, []byte(part)) {
 					t.Fatalf("%q is in the recording", part)

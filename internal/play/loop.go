@@ -302,7 +302,7 @@ type completionRequest struct {
 func (f *family) send(ctx context.Context, i int) bool {
 	t := &f.Turns[i]
 	body, err := json.Marshal(completionRequest{
-		Model: f.at.Model, Prompt: f.Text(i), MaxTokens: max(t.Output, 1), Stream: true,
+		Model: f.at.Model, Prompt: f.Text(i, f.at.tokenBytes()), MaxTokens: max(t.Output, 1), Stream: true,
 		StreamOptions: map[string]any{"include_usage": true}, IgnoreEOS: f.at.IgnoreEOS,
 	})
 	ended := f.begin()

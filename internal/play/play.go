@@ -46,6 +46,8 @@ type Target struct {
 	IgnoreEOS bool    // ask for answers of exactly the length the workload says (vLLM, SGLang, llama.cpp: ignore_eos)
 
 	EndpointHeader string // answer header that names the endpoint, "" for X-Warmpath-Endpoint
+
+	TokenBytes float64 // bytes of the prompts' text that the address counts as a token (Learn); 0 is text.TokenBytes
 }
 
 // Turn is one turn as its client saw it.
@@ -154,12 +156,12 @@ func (t *Target) converse(
 	if t.Sessions == Send {
 		session = uuid.NewString()
 	}
-	messages := []message{{"system", c.SystemText()}}
+	messages := []message{{"system", c.SystemText(t.tokenBytes())}}
 	for i, turn := range c.Turns {
 		if !sleep(ctx, turn.Think) {
 			return false
 		}
-		messages = append(messages, message{"user", c.UserText(i)})
+		messages = append(messages, message{"user", c.UserText(i, t.tokenBytes())})
 		stream := !c.Whole(i, t.Whole)
 		leaves, at := c.Leaves(i, t.Leaving)
 		for again := false; ; again = true {

@@ -8,10 +8,12 @@ import (
 // TokenBytes is the number of bytes that simulated engines count as one token.
 const TokenBytes = 4
 
-// Of is readable nonsense of exactly tokens×TokenBytes bytes: sentences of ASCII words, the last byte a full stop.
-// Equal seeds give equal texts, and a longer text of one seed begins with the words of a shorter one.
-func Of(seed uint64, tokens int) string {
-	size := tokens * TokenBytes
+// Of is readable nonsense of exactly tokens×TokenBytes bytes, see Sized.
+func Of(seed uint64, tokens int) string { return Sized(seed, tokens*TokenBytes) }
+
+// Sized is readable nonsense of a size in bytes: sentences of ASCII words, the last byte a full stop. Equal seeds give
+// equal texts, and a longer text of one seed begins with the words of a shorter one.
+func Sized(seed uint64, size int) string {
 	if size <= 0 {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -29,11 +30,18 @@ type Exchange struct {
 	User, Answer int           // tokens
 }
 
-// SystemText is the conversation's leading text.
-func (c *Conversation) SystemText() string { return text.Of(c.System, c.SystemTokens) }
+// SystemText is the conversation's leading text, for an engine that counts tokenBytes bytes of it as a token
+// (text.TokenBytes for simulated ones).
+func (c *Conversation) SystemText(tokenBytes float64) string {
+	return text.Sized(c.System, sizeOf(c.SystemTokens, tokenBytes))
+}
 
-// UserText is the text of the user's turn i, from 0.
-func (c *Conversation) UserText(i int) string { return text.Of(c.Turns[i].Seed, c.Turns[i].User) }
+// UserText is the text of the user's turn i, from 0, see SystemText.
+func (c *Conversation) UserText(i int, tokenBytes float64) string {
+	return text.Sized(c.Turns[i].Seed, sizeOf(c.Turns[i].User, tokenBytes))
+}
+
+func sizeOf(tokens int, tokenBytes float64) int { return int(math.Ceil(float64(tokens) * tokenBytes)) }
 
 // Whole reports whether turn i is among the share (0 to 1) of turns with non-streamed answers.
 func (c *Conversation) Whole(i int, share float64) bool {

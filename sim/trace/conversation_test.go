@@ -53,16 +53,16 @@ func TestConversationsAreSeeded(t *testing.T) {
 	if !reflect.DeepEqual(a, b) {
 		t.Error("one seed gave two workloads")
 	}
-	if reflect.DeepEqual(a, c) || a[0].SystemText() == c[0].SystemText() {
+	if reflect.DeepEqual(a, c) || a[0].SystemText(text.TokenBytes) == c[0].SystemText(text.TokenBytes) {
 		t.Error("two seeds gave one workload")
 	}
-	if a[0].SystemText() != a[1].SystemText() {
+	if a[0].SystemText(text.TokenBytes) != a[1].SystemText(text.TokenBytes) {
 		t.Error("conversations do not share their system prompt")
 	}
-	if a[0].UserText(0) == a[1].UserText(0) {
+	if a[0].UserText(0, text.TokenBytes) == a[1].UserText(0, text.TokenBytes) {
 		t.Error("texts repeat")
 	}
-	if got, want := len(a[0].UserText(0)), a[0].Turns[0].User*text.TokenBytes; got != want {
+	if got, want := len(a[0].UserText(0, text.TokenBytes)), a[0].Turns[0].User*text.TokenBytes; got != want {
 		t.Errorf("user text of %d bytes, want %d", got, want)
 	}
 }
