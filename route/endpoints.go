@@ -141,6 +141,12 @@ func isOther(old fleet.Endpoint, spec *fleet.Endpoint) bool {
 	return old.URL != spec.URL || old.Part != spec.Part || old.Kind != spec.Kind
 }
 
+// Moved reports whether the name of an endpoint, as it was when a request was sent there, means another engine now.
+func (r *Router) Moved(from *fleet.Endpoint) bool {
+	ep := r.endpoints.Named(from.Name)
+	return ep.Exists() && !ep.Gone() && isOther(ep.Spec(), from)
+}
+
 // endpointLeft notes that an endpoint has left; its last requests may be running.
 func (r *Router) endpointLeft(now time.Time, ep registry.Endpoint) {
 	r.registry.Leave(ep)
@@ -216,11 +222,14 @@ func (r *Router) freeSlot(ep registry.Endpoint) {
 
 // probed applies a report.
 func (r *Router) probed(now time.Time, ev *Probed, to []Change) []Change {
-	ep := r.endpoints.Named(ev.Endpoint)
+	ep := r.endpoints.NamedAt(ev.Endpoint, ev.URL)
 	if !ep.Exists() {
 		return to
 	}
 	r.probe(now, ep, ev)
+	if !ep.Current() { // its name speaks of another engine
+		return to
+	}
 	to = r.changes(now, ep, to)
 	r.tellShortlist(now, ep)
 	return to

@@ -2,6 +2,7 @@ package route_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -263,5 +264,47 @@ func TestTwoSourcesDeclareOne(t *testing.T) {
 				t.Errorf("it is there though none declares it: %+v", s)
 			}
 		})
+	}
+}
+
+// TestReportsOnFormerAddresses: what is told of an address that an endpoint's name had before is of the engine there,
+// for as long as it has requests, and says nothing of the present one.
+func TestReportsOnFormerAddresses(t *testing.T) {
+	x := newOne(t, route.Config{}, fleet.Report{})
+	old := x.route(fleet.Request{Model: "m"})
+	x.declare([]string{"a"}, "2")
+	if !x.r.Moved(&old.Endpoint) {
+		t.Error("its name has not moved")
+	}
+	x.probe(fleet.Report{})
+	is := func(when string, oldWorks bool, lost ...string) {
+		t.Helper()
+		s := x.r.Status(x.now)[0]
+		if s.State != fleet.StateUp || s.Endpoint.URL != "http://a2" || !slices.Equal(s.Lost, lost) {
+			t.Errorf("%s: %s is %v, lost %v; want it up, lost %v", when, s.Endpoint.URL, s.State, s.Lost, lost)
+		}
+		if x.r.HasRequests("a", "http://a") != oldWorks || x.r.HasRequests("a", "") ||
+			x.r.HasRequests("a", "http://a3") {
+			t.Errorf("%s: requests at the former address: %v, want %v", when, !oldWorks, oldWorks)
+		}
+	}
+	down := func(url string) {
+		lost := route.Probed{Endpoint: "a", URL: url, Report: fleet.Report{Detail: "lost"}}
+		changes := x.r.Observe(x.now, lost).Changes
+		if len(changes) > 0 {
+			t.Errorf("a report on %s is told as %+v", url, changes)
+		}
+	}
+	is("at first", true)
+	down("http://a3") // which it never had
+	is("an unknown address is down", true)
+	down("http://a")
+	is("the former address is down", true, "http://a")
+	x.end(old, fleet.EngineError)
+	is("its last request has ended", false)
+	down("http://a")
+	is("a late report", false)
+	if err := x.r.Idle(); err != nil {
+		t.Error(err)
 	}
 }

@@ -24,7 +24,10 @@ type Declared struct {
 // Probed is a report on one endpoint.
 type Probed struct {
 	Endpoint string
-	Report   fleet.Report
+	// address that was asked; "" for the endpoint's present one. A report on an address that the endpoint's name had
+	// before is of the engine there, for as long as that has requests
+	URL    string
+	Report fleet.Report
 	// when the latest question that was answered was put; zero for just now. A good report says nothing of an endpoint
 	// to which a connection has failed since
 	Asked time.Time

@@ -32,6 +32,8 @@ type EndpointStatus struct {
 	// models and paths (see Service) that it gives no sign of life for, while it is well otherwise: the same holds for
 	// their requests
 	Mute []string
+	// addresses that its name had before, which are down and where requests still wait: these should be retried
+	Lost []string
 
 	KV kvstream.Figures // from its KV events
 
@@ -120,8 +122,12 @@ func (r *Router) Describe(now time.Time, s *Statuses) (more bool) {
 			continue
 		}
 		for i := range s.Of {
-			if s.Of[i].Endpoint.Name == ep.Name() {
-				s.Of[i].Load.Add(r.backlog.Reader().Load(ep.Slot()))
+			if s.Of[i].Endpoint.Name != ep.Name() {
+				continue
+			}
+			s.Of[i].Load.Add(r.backlog.Reader().Load(ep.Slot()))
+			if r.health.Reader().State(now, ep.Slot()) == fleet.StateDown {
+				s.Of[i].Lost = append(s.Of[i].Lost, ep.Spec().URL)
 			}
 		}
 	}
@@ -155,9 +161,10 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 	return s
 }
 
-// HasRequests reports whether an endpoint has requests of this router.
-func (r *Router) HasRequests(endpoint string) bool {
-	ep := r.endpoints.Named(endpoint)
+// HasRequests reports whether an endpoint has requests of this router at an address, which may be one that its name had
+// before; "" is the present one.
+func (r *Router) HasRequests(endpoint, url string) bool {
+	ep := r.endpoints.NamedAt(endpoint, url)
 	return ep.Exists() && !r.backlog.Reader().Idle(ep.Slot())
 }
 

@@ -135,8 +135,8 @@ func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log
 // observe passes an event to the fleet. Parts made before the fleet use it.
 func (r *router) observe(ev route.Event) { r.fleet.Observe(ev) }
 
-// hasRequests reports whether an endpoint has requests of this router.
-func (r *router) hasRequests(endpoint string) bool { return r.fleet.HasRequests(endpoint) }
+// hasRequests reports whether an endpoint has requests of this router at an address, see route.Router.HasRequests.
+func (r *router) hasRequests(endpoint, url string) bool { return r.fleet.HasRequests(endpoint, url) }
 
 // publish passes a snapshot of one source to the fleet, and the resulting endpoints to the prober.
 func (r *router) publish(d route.Declared) {

@@ -355,11 +355,18 @@ func (f *Fleet) Status() []route.EndpointStatus {
 	return all.Of
 }
 
-// HasRequests reports whether an endpoint has requests of this router.
-func (f *Fleet) HasRequests(endpoint string) bool {
+// HasRequests reports whether an endpoint has requests of this router at an address, see route.Router.HasRequests.
+func (f *Fleet) HasRequests(endpoint, url string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.router.HasRequests(endpoint)
+	return f.router.HasRequests(endpoint, url)
+}
+
+// Moved reports whether the name of an endpoint, as it was when a request was sent there, means another engine now.
+func (f *Fleet) Moved(from *fleet.Endpoint) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.router.Moved(from)
 }
 
 // Each calls f with each declared endpoint, in order of declaration. It holds the lock: f is quick, and keeps nothing.

@@ -63,7 +63,9 @@ func (t *target) mayDoze() bool {
 
 // works reports whether the engine has requests of ours.
 func (t *target) works() bool {
-	return t.p.busy != nil && slices.ContainsFunc(t.current(), func(e fleet.Endpoint) bool { return t.p.busy(e.Name) })
+	return t.p.busy != nil && slices.ContainsFunc(t.current(), func(e fleet.Endpoint) bool {
+		return t.p.busy(e.Name, t.addr.url)
+	})
 }
 
 // answer puts one question, under its older paths where the newer are missing, and remembers which path is there. When

@@ -59,7 +59,8 @@ func TestComputes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, rec, works := newFake(map[string]string{"/health": "", "/ready": "", "/v1/models": `{"data":[]}`}),
 					&record{}, new(atomic.Bool)
-				p := New(Config{}, &http.Client{Transport: f}, rec.observe, func(string) bool { return works.Load() },
+				p := New(Config{}, &http.Client{Transport: f}, rec.observe,
+					func(string, string) bool { return works.Load() },
 					slog.New(slog.DiscardHandler))
 				p.Set([]fleet.Endpoint{{Name: "a", URL: "http://a", Kind: test.kind}})
 				ctx, stop := context.WithCancel(t.Context())

@@ -18,7 +18,7 @@ type Prober struct {
 	cfg     Config
 	client  *http.Client
 	observe func(route.Event)
-	busy    func(endpoint string) bool
+	busy    func(endpoint, url string) bool
 	log     *slog.Logger
 
 	mu      sync.Mutex      // guards what follows, and cancel of each target
@@ -37,11 +37,11 @@ type address struct {
 }
 
 // New makes a Prober. client's timeout should be zero: each question has its own. observe is called from several
-// goroutines at once. busy says whether an endpoint has requests: an engine that sleeps when idle is asked about its
-// load only then, since asking keeps it awake; nil asks at any time. New panics on a Config that does not pass
-// Validate.
+// goroutines at once. busy says whether an endpoint has requests at an address: an engine that sleeps when idle is
+// asked about its load only then, since asking keeps it awake; nil asks at any time. New panics on a Config that does
+// not pass Validate.
 func New(
-	cfg Config, client *http.Client, observe func(route.Event), busy func(endpoint string) bool, log *slog.Logger,
+	cfg Config, client *http.Client, observe func(route.Event), busy func(endpoint, url string) bool, log *slog.Logger,
 ) *Prober {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
@@ -52,17 +52,17 @@ func New(
 	}
 }
 
-// Set replaces the endpoints that are probed. Engines that stay are probed on without a pause; those that went are
-// asked for as long as they have requests: one may have gone because its node is lost, and what waits there for a first
-// byte is to go elsewhere. What is asked under another address, or with another key, is of the endpoint that has the
-// name now. It does not wait.
+// Set replaces the endpoints that are probed. Engines that stay are probed on without a pause; those that went, or
+// whose name another address has now, are asked for as long as they have requests: one may have gone because its node
+// is lost, and what waits there for a first byte is to go elsewhere. One that is asked with another key now is asked
+// once. It does not wait.
 func (p *Prober) Set(endpoints []fleet.Endpoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	groups, declared := map[address][]fleet.Endpoint{}, map[string]bool{}
+	groups, urls := map[address][]fleet.Endpoint{}, map[string]string{}
 	for _, e := range endpoints {
 		a := address{e.URL, e.APIKey, e.Kind}
-		groups[a], declared[e.Name] = append(groups[a], e), true
+		groups[a], urls[e.Name] = append(groups[a], e), e.URL
 	}
 	for a, t := range p.targets {
 		if _, ok := groups[a]; ok {
@@ -73,7 +73,7 @@ func (p *Prober) Set(endpoints []fleet.Endpoint) {
 			continue
 		}
 		t.left.Store(true)
-		t.disown(declared)
+		t.disown(urls)
 		select {
 		case t.wake <- struct{}{}:
 		default:
@@ -203,11 +203,13 @@ func (t *target) takeListing() chan struct{} {
 	return taken
 }
 
-// disown takes away the endpoints of these names, which another target has.
-func (t *target) disown(names map[string]bool) {
+// disown takes away the endpoints that another target has, at the same address. urls are the addresses of names.
+func (t *target) disown(urls map[string]string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.endpoints = slices.DeleteFunc(slices.Clone(t.endpoints), func(e fleet.Endpoint) bool { return names[e.Name] })
+	t.endpoints = slices.DeleteFunc(slices.Clone(t.endpoints), func(e fleet.Endpoint) bool {
+		return urls[e.Name] == t.addr.url
+	})
 }
 
 // set replaces the endpoints at the target's address. Those that are new are told all that is known.

@@ -113,7 +113,7 @@ func TestReportsSayWhenTheyWereAsked(t *testing.T) {
 				}
 			})
 		}
-		p := New(Config{}, &http.Client{Transport: f}, observe, func(string) bool { return true },
+		p := New(Config{}, &http.Client{Transport: f}, observe, func(string, string) bool { return true },
 			slog.New(slog.DiscardHandler))
 		p.Set([]fleet.Endpoint{{Name: "a", URL: "http://a", Kind: fleet.KindVLLM}})
 		ctx, stop := context.WithCancel(t.Context())
@@ -494,7 +494,7 @@ func TestLeftEnginesAreWatched(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f, rec, works := newFake(vllmPages()), &record{}, new(atomic.Bool)
 					p := New(Config{}, &http.Client{Transport: f}, rec.observe,
-						func(string) bool { return works.Load() }, slog.New(slog.DiscardHandler))
+						func(string, string) bool { return works.Load() }, slog.New(slog.DiscardHandler))
 					a := []fleet.Endpoint{{Name: "a", URL: "http://a", Kind: fleet.KindVLLM}}
 					p.Set(a)
 					ctx, stop := context.WithCancel(t.Context())
@@ -547,15 +547,24 @@ func (h *hostsOf) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.old.RoundTrip(r)
 }
 
-// TestNameMoves: an engine whose name has moved to another address, or that is asked with another key now, is let alone
-// though the endpoint of its name has requests: what it does not answer would be told of that one.
+// TestNameMoves: an engine whose name has moved to another address is asked for as long as it has requests there, and
+// what it does not answer is told of it, not of the one at the new address, whatever requests that has. One that is
+// asked with another key now is not asked with the former one too.
 func TestNameMoves(t *testing.T) {
-	for _, now := range []fleet.Endpoint{{URL: "http://new"}, {URL: "http://old", APIKey: "another"}} {
+	for _, row := range []struct {
+		now   fleet.Endpoint
+		waits bool // requests at the old address
+	}{
+		{fleet.Endpoint{URL: "http://new"}, false},
+		{fleet.Endpoint{URL: "http://new"}, true},
+		{fleet.Endpoint{URL: "http://old", APIKey: "another"}, true},
+	} {
 		synctest.Test(t, func(t *testing.T) {
+			now := row.now
 			old, rec := newFake(vllmPages()), &record{}
 			hosts := &hostsOf{old: old, other: newFake(vllmPages())}
 			p := New(Config{}, &http.Client{Transport: hosts}, rec.observe,
-				func(string) bool { return true }, slog.New(slog.DiscardHandler))
+				func(_, url string) bool { return url != "http://old" || row.waits }, slog.New(slog.DiscardHandler))
 			p.Set([]fleet.Endpoint{{Name: "a", URL: "http://old", Kind: fleet.KindVLLM}})
 			ctx, stop := context.WithCancel(t.Context())
 			defer synctest.Wait()
@@ -569,15 +578,24 @@ func TestNameMoves(t *testing.T) {
 				usual = 0
 			}
 			p.Set([]fleet.Endpoint{now})
+			moved := rec.len()
 			time.Sleep(10 * time.Second) // what was under way ends
 			told, asked := rec.len(), hosts.asked.Load()
 			time.Sleep(time.Minute)
-			for _, e := range rec.all()[told:] {
-				if !e.Report.Healthy {
-					t.Fatalf("told of it: %+v", e.Report)
+			lost := false
+			for _, e := range rec.all()[moved:] {
+				switch {
+				case e.Report.Healthy:
+				case e.URL == now.URL:
+					t.Fatalf("told of it: %+v", e)
+				default:
+					lost = true
 				}
 			}
-			if n := hosts.asked.Load() - asked; rec.len() == told || n > usual+usual/4 {
+			if want := row.waits && now.URL != "http://old"; lost != want {
+				t.Errorf("told that the former engine is down: %v, want %v", lost, want)
+			}
+			if n := hosts.asked.Load() - asked; rec.len() == told || !lost && n > usual+usual/4 {
 				t.Errorf("%d reports, its old address was asked %d times a minute, %d before", rec.len()-told, n, usual)
 			}
 		})
@@ -912,7 +930,8 @@ func TestSleepingEngine(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, rec := newFake(props(test.sleeping)), &record{}
-				p := New(Config{}, &http.Client{Transport: f}, rec.observe, func(string) bool { return test.busy },
+				p := New(Config{}, &http.Client{Transport: f}, rec.observe,
+					func(string, string) bool { return test.busy },
 					slog.New(slog.DiscardHandler))
 				p.Set([]fleet.Endpoint{{Name: "a", URL: "http://a"}})
 				ctx, cancel := context.WithCancel(t.Context())

@@ -278,7 +278,7 @@ func (t *target) failed(ctx context.Context, err error, worked bool) {
 	}
 	t.health = down
 	for _, e := range t.current() {
-		t.p.observe(route.Probed{Endpoint: e.Name, Report: fleet.Report{
+		t.p.observe(route.Probed{Endpoint: e.Name, URL: t.addr.url, Report: fleet.Report{
 			Refused: refused, Detail: err.Error(), Kind: t.kind,
 		}})
 	}
@@ -320,7 +320,7 @@ func (t *target) computes(err error, worked bool) bool {
 		t.log.Debug("engine answers nothing while it has requests", "error", err)
 	}
 	for _, e := range t.current() {
-		t.p.observe(route.Probed{Endpoint: e.Name, Asked: t.heard, Report: fleet.Report{
+		t.p.observe(route.Probed{Endpoint: e.Name, URL: t.addr.url, Asked: t.heard, Report: fleet.Report{
 			Healthy: true, Unanswered: true, Detail: err.Error() + ", while it has requests", Kind: t.kind,
 			Guarded: t.guarded,
 		}})
@@ -424,7 +424,7 @@ func (t *target) report(got []engine.Answer) {
 			r.Healthy = false
 			r.Detail = "the engine has no " + e.Part.String() + ": it reports " + count(t.ranks, "rank")
 		}
-		t.p.observe(route.Probed{Endpoint: e.Name, Report: r, Asked: t.heard})
+		t.p.observe(route.Probed{Endpoint: e.Name, URL: t.addr.url, Report: r, Asked: t.heard})
 	}
 }
 

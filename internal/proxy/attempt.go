@@ -340,8 +340,8 @@ func (a *attempt) another() *route.Plan {
 	}
 	// What did not fit beside the others may wait there until it does. Nothing waits for a slot.
 	waits := a.fin.Overfull && a.d.Endpoint.Part.Kind != fleet.Slot
-	if !waits && !c.split.blamesTransfer(a) && !slices.Contains(c.Request.Tried, a.d.Endpoint.Name) {
-		c.Request.Tried = append(c.Request.Tried, a.d.Endpoint.Name)
+	if !waits && !c.split.blamesTransfer(a) {
+		c.failedAt(&c.Request.Tried, &a.d.Endpoint)
 	}
 	c.refusedAt(a.d.Endpoint.Name, a.fin.Outcome)
 	c.keepSession(a.d.Session)
@@ -366,6 +366,14 @@ const mostOverfull = 4
 func (c *call) retriesLeft() bool {
 	most := c.bounds.Load().Retries
 	return most > 0 && c.served.Attempts-c.uncounted <= most
+}
+
+// failedAt notes an endpoint that is not to get the request again. One whose name has moved to another address has
+// another engine now, which has not had it.
+func (c *call) failedAt(tried *[]string, at *fleet.Endpoint) {
+	if !slices.Contains(*tried, at.Name) && !c.p.fleet.Moved(at) {
+		*tried = append(*tried, at.Name)
+	}
 }
 
 // refusedAt notes that an endpoint has refused the request, if that is how an attempt ended.

@@ -104,7 +104,10 @@ func TestFinal(t *testing.T) {
 			name, value, _ := strings.Cut(tt.header, ": ")
 			req.Header.Set(name, value)
 			if tt.leaves && tt.status == 0 {
-				go func() { r.eventually("it is busy", func() bool { return r.fleet.HasRequests("e0") }); leave() }()
+				go func() {
+					r.eventually("it is busy", func() bool { return r.fleet.HasRequests("e0", "") })
+					leave()
+				}()
 			}
 			res, err := r.client.Do(req)
 			if (err != nil) != (tt.status == 0) || err == nil && res.StatusCode != tt.status {

@@ -348,9 +348,8 @@ func (s *split) blamesTransfer(a *attempt) bool {
 	s.failedOnce, s.spared = true, len(a.c.Request.TriedPrefill)
 	s.forgetInquiry()
 	a.fin.Outcome = fleet.TransferFailed
-	prefiller := s.plan.Prefill.Endpoint.Name
-	a.c.Request.TriedPrefill = append(a.c.Request.TriedPrefill, prefiller)
-	a.c.p.unreached(prefiller)
+	a.c.failedAt(&a.c.Request.TriedPrefill, &s.plan.Prefill.Endpoint)
+	a.c.p.unreached(s.plan.Prefill.Endpoint.Name)
 	return true
 }
 

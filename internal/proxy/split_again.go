@@ -65,7 +65,7 @@ func (s *split) elsewhere() bool {
 	}
 	failed := s.plan.Prefill.Endpoint.Name
 	if s.prefill.Outcome != fleet.TransferFailed {
-		c.Request.TriedPrefill = append(c.Request.TriedPrefill, failed)
+		c.failedAt(&c.Request.TriedPrefill, &s.plan.Prefill.Endpoint)
 	}
 	c.refusedAt(failed, s.prefill.Outcome)
 	c.Request.Leg, c.Request.Decoder, c.Request.LegModel = fleet.LegPrefill, s.plan.Endpoint.Name, s.plan.Model

@@ -168,7 +168,7 @@ func (s *split) prefillFailed(a *attempt) bool {
 		s.concurrent.failure.Load() == nil {
 		return false
 	}
-	a.c.Request.TriedPrefill = append(a.c.Request.TriedPrefill, s.plan.Prefill.Endpoint.Name)
+	a.c.failedAt(&a.c.Request.TriedPrefill, &s.plan.Prefill.Endpoint)
 	s.forgetInquiry()
 	return true
 }

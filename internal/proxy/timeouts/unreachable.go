@@ -9,18 +9,27 @@ import (
 	"github.com/warmpath/warmpath/internal/live"
 )
 
-// Unreachable lists the endpoints that are not worth waiting for.
+// Unreachable lists the engines that are not worth waiting for.
 type Unreachable struct {
 	looked int64 // instant of the latest look
 	// reason: ErrRefusing, ErrDown, ErrAsleep, or ErrSilent for one that seems to hang although it is healthy
-	endpoints map[string]error
-	mute      map[[2]string]bool // endpoints that are so for one service, by the names of both
-	up        map[string]int     // number of endpoints that are up, by pool
+	engines map[engine]error
+	mute    map[part]bool  // what engines are mute for
+	up      map[string]int // number of endpoints that are up, by pool
+}
+
+// engine is an endpoint at an address: its name may have moved to another one since a request was sent there.
+type engine struct{ endpoint, url string }
+
+// part is the work of an engine that belongs to a service, see route.Service.
+type part struct {
+	engine
+	service string
 }
 
 // NewUnreachable makes an empty list.
 func NewUnreachable() *Unreachable {
-	return &Unreachable{endpoints: map[string]error{}, mute: map[[2]string]bool{}, up: map[string]int{}}
+	return &Unreachable{engines: map[engine]error{}, mute: map[part]bool{}, up: map[string]int{}}
 }
 
 // others reports whether the pool has an endpoint that is up for what waits at one that is gone. An engine that hangs
@@ -32,45 +41,49 @@ func (g *Unreachable) others(pool string, why error) bool {
 	return g.up[pool] > 0
 }
 
-// why is why an endpoint is not worth waiting for; nil if it is.
-func (g *Unreachable) why(endpoint, service string) error {
-	if why := g.endpoints[endpoint]; why != nil || len(g.mute) == 0 || !g.mute[[2]string{endpoint, service}] {
+// why is why an engine is not worth waiting for; nil if it is.
+func (g *Unreachable) why(of part) error {
+	if why := g.engines[of.engine]; why != nil || len(g.mute) == 0 || !g.mute[of] {
 		return why
 	}
 	return ErrMute
 }
 
 // Update updates the list.
-func (g *Unreachable) Update(now time.Time, from *live.Fleet) {
-	g.looked = instant.Of(now)
-	clear(g.endpoints)
+func (g *Unreachable) Update(at time.Time, from *live.Fleet) {
+	g.looked = instant.Of(at)
+	clear(g.engines)
 	clear(g.mute)
 	clear(g.up)
 	up := map[string]bool{}
 	for _, s := range from.Status() {
 		name := s.Endpoint.Name
+		now := engine{name, s.Endpoint.URL}
 		for _, service := range s.Mute {
-			g.mute[[2]string{name, service}] = true
+			g.mute[part{now, service}] = true
+		}
+		for _, former := range s.Lost {
+			g.engines[engine{name, former}] = ErrDown
 		}
 		switch s.State {
 		case fleet.StateUp:
 			asleep := s.Report.Sleep == fleet.Asleep
 			if up[name] = !asleep && !s.Draining && !s.Gone && s.Endpoint.Weight > 0; asleep {
-				g.endpoints[name] = ErrAsleep
+				g.engines[now] = ErrAsleep
 			}
 		case fleet.StateDown:
-			g.endpoints[name] = ErrDown
+			g.engines[now] = ErrDown
 			if s.Report.Refused {
-				g.endpoints[name] = ErrRefusing
+				g.engines[now] = ErrRefusing
 			}
 		case fleet.StateEjected:
 			if s.Silent {
-				g.endpoints[name] = ErrSilent
+				g.engines[now] = ErrSilent
 			}
 		case fleet.StateUnknown, fleet.StateBusy:
 		}
 	}
-	if len(g.endpoints) == 0 && len(g.mute) == 0 {
+	if len(g.engines) == 0 && len(g.mute) == 0 {
 		return
 	}
 	for _, m := range from.Models() {

@@ -15,8 +15,7 @@ import (
 // it.
 type Watch struct {
 	Cancelable // the attempt's context, with its cause
-	endpoint   string
-	service    string // see route.Service
+	at         part
 	lease      fleet.Lease
 	deadline   atomic.Int64 // instant at which the attempt is given up; 0 for never
 	moved      atomic.Int64 // instant of the last sign of life, moved on by later waits for the client
@@ -48,15 +47,15 @@ func WatchOf(ctx context.Context) *Watch {
 // request can move to another endpoint.
 func NewWatch(ctx context.Context, d *route.Decision, service string, moves bool) *Watch {
 	w := &Watch{
-		Cancelable: Cancelable{Context: ctx}, endpoint: d.Endpoint.Name, service: service, lease: d.Lease, pool: d.Pool,
-		moves: moves,
+		Cancelable: Cancelable{Context: ctx}, at: part{engine{d.Endpoint.Name, d.Endpoint.URL}, service},
+		lease: d.Lease, pool: d.Pool, moves: moves,
 	}
 	w.queued.Store(d.Queued)
 	return w
 }
 
 // At reports whether the attempt is at the endpoint.
-func (w *Watch) At(endpoint string) bool { return w.endpoint == endpoint }
+func (w *Watch) At(endpoint string) bool { return w.at.endpoint == endpoint }
 
 // Wait starts a time limit on the next sign of life.
 func (w *Watch) Wait(limit time.Duration) {
@@ -130,8 +129,8 @@ func (w *Watch) Sign(signs *route.StreamsAlive, held bool, now time.Time) {
 	if !held {
 		last = instant.Time(w.spoke.Load())
 	}
-	if last.After(signs.At[w.endpoint]) {
-		signs.At[w.endpoint] = last
+	if last.After(signs.At[w.at.endpoint]) {
+		signs.At[w.at.endpoint] = last
 	}
 	signs.Since = append(signs.Since, route.Sign{Lease: w.lease, At: last})
 }
@@ -144,7 +143,7 @@ const downSilence = 12
 // sent means that the client has seen a part of the answer.
 func (w *Watch) Overdue(now time.Time, gone *Unreachable, refusing time.Duration, sent bool) error {
 	deadline, at := w.deadline.Load(), instant.Of(now)
-	why := gone.why(w.endpoint, w.service)
+	why := gone.why(w.at)
 	switch {
 	case deadline == 0:
 	case at >= deadline && w.hasData.Load():

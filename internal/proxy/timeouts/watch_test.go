@@ -11,10 +11,12 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// decided is a decision for a model at an endpoint.
+// decided is a decision for a model at e0.
 func decided() *route.Decision {
-	return &route.Decision{Endpoint: fleet.Endpoint{Name: "e0"}, Pool: "m", Model: "m"}
+	return &route.Decision{Endpoint: fleet.Endpoint{Name: e0.endpoint, URL: e0.url}, Pool: "m", Model: "m"}
 }
+
+var e0 = engine{"e0", "http://e0"}
 
 // TestTrialIsNotGivenUp: what waits at a silent endpoint moves to another one, but not a request sent after the latest
 // look: the ejection has ended since, and the request finds out whether the endpoint answers again.
@@ -33,7 +35,7 @@ func TestTrialIsNotGivenUp(t *testing.T) {
 			w := NewWatch(context.Background(), decided(), "m", true)
 			w.Wait(time.Hour)
 			gone := &Unreachable{
-				looked: instant.Of(w.Moved().Add(tt.looked)), endpoints: map[string]error{"e0": ErrSilent},
+				looked: instant.Of(w.Moved().Add(tt.looked)), engines: map[engine]error{e0: ErrSilent},
 				up: map[string]int{"m": tt.others},
 			}
 			if got := w.Overdue(w.Moved().Add(time.Second), gone, time.Minute, false); !errors.Is(got, tt.want) {
@@ -67,9 +69,9 @@ func TestStalledAnswer(t *testing.T) {
 			if tt.begun {
 				w.FirstData()
 			}
-			gone := &Unreachable{looked: instant.Of(w.Moved()) + 1, endpoints: map[string]error{}}
+			gone := &Unreachable{looked: instant.Of(w.Moved()) + 1, engines: map[engine]error{}}
 			if tt.engine != nil {
-				gone.endpoints["e0"] = tt.engine
+				gone.engines[e0] = tt.engine
 			}
 			if got := w.Overdue(w.Moved().Add(tt.before), gone, refusing, true); got != nil {
 				t.Errorf("given up after %v: %v", tt.before, got)
@@ -103,7 +105,7 @@ func TestMuteForOneModel(t *testing.T) {
 			w.Wait(time.Hour)
 			gone := NewUnreachable()
 			gone.looked = instant.Of(w.Moved()) + 1
-			gone.mute[[2]string{"e0", "m"}] = true
+			gone.mute[part{e0, "m"}] = true
 			gone.up["m"] = tt.up
 			if got := w.Overdue(w.Moved().Add(time.Second), gone, time.Minute, tt.sent); !errors.Is(got, tt.want) {
 				t.Errorf("got %v, want %v", got, tt.want)

@@ -336,6 +336,21 @@ func (r Reader) Nth(n int) Endpoint { return r.t.endpoints[n] }
 // Named is the endpoint of a name; the zero value if there is none.
 func (r Reader) Named(name string) Endpoint { return r.t.byName[name] }
 
+// NamedAt is the endpoint of a name at an address, also one whose name another address has now; the zero value if there
+// is none. An address of "" is the present one's.
+func (r Reader) NamedAt(name, url string) Endpoint {
+	e := r.Named(name)
+	if !e.Exists() || url == "" || url == e.r.spec.URL {
+		return e
+	}
+	for _, former := range r.t.endpoints {
+		if former.r.spec.Name == name && former.r.spec.URL == url {
+			return former
+		}
+	}
+	return Endpoint{}
+}
+
 // Keyed is the endpoint whose name has a hash; the zero value if there is none.
 func (r Reader) Keyed(key uint64) Endpoint { return r.t.byKey[key] }
 
