@@ -321,7 +321,7 @@ func (q *asked) takes(m pool.Member, s *search) bool {
 }
 
 // holder is the endpoint that holds a response, in any state but down: no other can answer for it. It is not found when
-// a new turn refers to a holder that left, since another engine may be able to answer.
+// a new turn refers to a holder that left or cannot take it now, since another engine may be able to answer.
 func (r *readers) holder(q *asked, name string) (m pool.Member, found bool, err error) {
 	for i := range q.pool.Len() {
 		m := q.pool.Member(i)
@@ -329,6 +329,7 @@ func (r *readers) holder(q *asked, name string) (m pool.Member, found bool, err 
 			continue
 		}
 		if s := r.health.State(q.now, m.Endpoint().Slot()); s == fleet.StateDown || slices.Contains(q.req.Tried, name) {
+			q.away = name
 			break
 		}
 		return m, true, nil

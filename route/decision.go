@@ -27,8 +27,9 @@ type Decision struct {
 	TellSession bool             // the endpoint is to be told Session, see fleet.Report.Sessions
 	Precedence  fleet.Precedence // how the endpoint reads priorities
 	Reason      pick.Reason
-	Candidates  int // how many endpoints were eligible
-	Full        int // how many more would have been, had their caches room for the session, see Config.Admission
+	Away        string // the endpoint that holds the response that the request refers to, and cannot take it now
+	Candidates  int    // how many endpoints were eligible
+	Full        int    // how many more would have been, had their caches room for the session, see Config.Admission
 	// of an alias whose models are in order: those before Model, which were passed over. A conversation that keeps its
 	// model has none
 	Passed []PassedOver

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/route"
 )
 
 // TestResponsesAreFoundWhileTheyAreMade: a client that has read the id of a response may cancel it, which only the
@@ -121,6 +123,80 @@ func TestResponsesOfUnknownHolders(t *testing.T) {
 			t.Errorf("client got %d %q; asked %v, want its holder alone", res.StatusCode, body, asked)
 		}
 	})
+}
+
+// TestHolderIsAway: a turn that continues a response whose holder refuses, fails or is down may be answered by another
+// engine that shares what is stored. Where that does not know the response, the client is told to come again: the
+// engine's 404 would be the end of its conversation.
+func TestHolderIsAway(t *testing.T) {
+	const (
+		gone = `{"error":{"message":"Response with id 'resp_1' not found.","code":404}}`
+		next = `{"model":"m","input":"more","previous_response_id":"resp_1"}`
+	)
+	holder := func(status *int) engineHandler {
+		return func(w http.ResponseWriter, req *http.Request) {
+			_, _ = io.Copy(io.Discard, req.Body)
+			body := `{"id":"resp_1","object":"response","output":[]}`
+			if *status != http.StatusOK {
+				body = gone
+			}
+			w.WriteHeader(*status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	other := func(knows *bool) engineHandler {
+		return func(w http.ResponseWriter, req *http.Request) {
+			_, _ = io.Copy(io.Discard, req.Body)
+			if !*knows {
+				w.WriteHeader(http.StatusNotFound)
+				_, _ = io.WriteString(w, gone)
+				return
+			}
+			_, _ = io.WriteString(w, `{"id":"resp_2","object":"response","output":[]}`)
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		retries int
+		status  int // of the holder
+		down    bool
+		left    bool
+		shared  bool
+		want    int
+	}{
+		{"is full", 2, 503, false, false, false, 503},
+		{"is full, no retry is left", 1, 503, false, false, false, 503},
+		{"refuses", 2, 429, false, false, false, 503},
+		{"fails", 2, 500, false, false, false, 503},
+		{"is down", 2, 200, true, false, false, 503},
+		{"is full, and the other has it too", 2, 503, false, false, true, 200},
+		{"has forgotten it", 2, 404, false, false, false, 404},
+		{"has left", 2, 200, false, true, false, 404},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			status, shared := 200, tt.shared
+			r := newRig(t, proxy.Config{Retries: tt.retries, Pinning: true}, holder(&status), other(&shared))
+			r.post("/v1/responses", `{"model":"m","input":"hi"}`, "X-Warmpath-Pin", "e0")
+			status = tt.status
+			if tt.down {
+				r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Refused: true}})
+			}
+			if tt.left {
+				rest := []fleet.Endpoint{r.fleet.Status()[1].Endpoint}
+				r.fleet.Observe(route.Declared{Source: "test", Endpoints: rest})
+			}
+			res, body := r.post("/v1/responses", next)
+			if res.StatusCode != tt.want {
+				t.Errorf("client got %d %q, want %d", res.StatusCode, body, tt.want)
+			}
+			if again := res.Header.Get("Retry-After"); (again != "") != (tt.want == 503) {
+				t.Errorf("Retry-After is %q", again)
+			}
+			if tt.want == 503 && !strings.Contains(body, "e0 holds the response") {
+				t.Errorf("client got %q, which does not say why", body)
+			}
+		})
+	}
 }
 
 // TestUsageIsTakenOutOfStreamsOfKnownLength: an engine, or what stands before it, may send all events with a

@@ -107,10 +107,10 @@ func (c *call) limit(err error) string {
 }
 
 // absent handles an answer that says that the engine does not have the path, the model, whose list is asked for again,
-// or the response that the request names, where the router does not know who has it: it may have restarted, or another
-// router may have passed it on. The next decision goes to an endpoint that may have it, since the engine has done
-// nothing; without one the client is told why. Both are nil for another answer, and where nothing better is known than
-// what the engine says.
+// or the response that the request names, where another endpoint has it or the router does not know which: it may have
+// restarted, or another router may have passed it on. The next decision goes to an endpoint that may have it, since the
+// engine has done nothing; without one the client is told why. Both are nil for another answer, and where nothing
+// better is known than what the engine says.
 func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 	c := a.c
 	if a.d.Leg != fleet.LegUnsplit {
@@ -133,7 +133,14 @@ func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 		return next, why
 	case lack.Other && c.Request.Follows != "" && !a.d.AtHolder():
 		a.lacks = true
-		return a.another(), nil
+		if next = a.another(); next == nil && a.d.Away != "" { // the response is not gone
+			why = &route.NoEndpointError{
+				Pool:       a.d.Pool,
+				Why:        a.d.Away + " holds the response and cannot take the request now",
+				RetryAfter: time.Second,
+			}
+		}
+		return next, why
 	case !lack.Path:
 		return nil, nil
 	}
