@@ -16,10 +16,11 @@ import (
 // take hundreds of MB of memory where the head has as many fields as it can hold.
 const HeadBytes = 64 << 10
 
-// Transport is one like http.DefaultTransport, with its own connections, and heads of at most HeadBytes.
+// Transport is one like http.DefaultTransport, with its own connections, heads of at most HeadBytes, and without the
+// environment's proxy: clients' requests do not go through it to an engine either.
 func Transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxResponseHeaderBytes = HeadBytes
+	t.MaxResponseHeaderBytes, t.Proxy = HeadBytes, nil
 	return t
 }
 

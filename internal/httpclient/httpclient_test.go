@@ -62,6 +62,13 @@ func TestHeads(t *testing.T) {
 	}
 }
 
+// TestNoProxy: where the environment names a proxy, an engine is asked directly all the same, as clients' requests are.
+func TestNoProxy(t *testing.T) {
+	if httpclient.Transport().Proxy != nil {
+		t.Error("the environment's proxy is asked for what is meant for an engine")
+	}
+}
+
 // TestEveryClient: no code makes a client that follows redirects, or uses net/http's own, nor a transport that does not
 // bound the heads of answers.
 func TestEveryClient(t *testing.T) {

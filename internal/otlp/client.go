@@ -28,6 +28,7 @@ func (c Config) client(kind string) (*http.Client, error) {
 		return "", ""
 	}
 	transport := httpclient.Transport()
+	transport.Proxy = http.ProxyFromEnvironment // a collector may be elsewhere; over gRPC it is asked so too
 	if transport.TLSClientConfig = c.TLS; c.TLS == nil {
 		secure := &tls.Config{MinVersion: tls.VersionTLS12}
 		if file, from := variable("CERTIFICATE"); file != "" {
