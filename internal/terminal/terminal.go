@@ -26,14 +26,20 @@ func Holds(f *os.File, columns, lines int) bool {
 	return err == nil && width >= columns && height >= lines
 }
 
-// Size is the size of a terminal; 0 and 0 of what is none.
+// Size is the size of a terminal, a standard one's where it does not say, as in containers; 0 and 0 of what is none.
 func Size(w io.Writer) (columns, lines int) {
-	if f, ok := plain(w).(*os.File); ok {
-		if width, height, err := term.GetSize(int(f.Fd())); err == nil {
-			return width, height
-		}
+	f, ok := plain(w).(*os.File)
+	if !ok {
+		return 0, 0
 	}
-	return 0, 0
+	columns, lines, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	if columns == 0 || lines == 0 {
+		return Columns, 24
+	}
+	return columns, lines
 }
 
 // Ink colours words. The zero value does not.
@@ -96,10 +102,8 @@ type Area struct{ lines int }
 // Draw puts a text, which ends with a line break, in the place of the one before.
 func (a *Area) Draw(w io.Writer, text string) {
 	a.Clear(w)
-	if f, ok := plain(w).(*os.File); ok {
-		if columns, lines, err := term.GetSize(int(f.Fd())); err == nil {
-			text = clip(text, columns, lines-1)
-		}
+	if columns, lines := Size(w); columns > 0 {
+		text = clip(text, columns, lines-1)
 	}
 	fmt.Fprint(w, text)
 	a.lines = strings.Count(text, "\n")

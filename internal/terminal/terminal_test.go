@@ -2,6 +2,7 @@ package terminal_test
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 
@@ -46,6 +47,18 @@ func TestArea(t *testing.T) {
 	}
 	if terminal.Is(&out) {
 		t.Error("a buffer is taken for a terminal")
+	}
+}
+
+// TestSizeUnknown: a terminal that does not say how large it is, as within docker exec, shows something.
+func TestSizeUnknown(t *testing.T) {
+	f, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer f.Close()
+	if columns, lines := terminal.Size(f); columns != terminal.Columns || lines != 24 {
+		t.Errorf("%d columns, %d lines", columns, lines)
 	}
 }
 
