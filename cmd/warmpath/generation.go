@@ -328,9 +328,7 @@ func (r *router) retired(g *generation) {
 		g.transport.CloseIdleConnections()
 	}
 	if now.collector != g.collector {
-		if err := g.flush(); err != nil {
-			r.log.Warn("the collector of the previous configuration lacks the last of it", "error", err)
-		}
+		g.flush(r.log)
 	}
 }
 

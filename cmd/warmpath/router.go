@@ -399,5 +399,6 @@ func (r *router) stop(ctx context.Context) error {
 	r.saving.wait(stateWait)
 	r.lmcache.close()
 	g.transport.CloseIdleConnections()
-	return errors.Join(err, g.flush())
+	g.flush(r.log)
+	return err
 }

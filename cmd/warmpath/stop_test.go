@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -38,5 +41,29 @@ func TestSilentConnectionsDoNotHoldUpTheEnd(t *testing.T) {
 	}
 	if err := r.stop(t.Context()); err != nil { // whose time is up with the test's
 		t.Error(err)
+	}
+}
+
+// TestCollectorThatHangs: what does not reach a collector that hangs does not make the end of the router a failure, as
+// the supervisor would see it.
+func TestCollectorThatHangs(t *testing.T) {
+	hang, cancel := context.WithCancel(context.Background())
+	at := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang.Done() }))
+	defer at.Close()
+	defer cancel()
+	cfg := config.Default()
+	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", ""
+	cfg.Endpoints = []discovery.EndpointConfig{{URL: "http://127.0.0.1:1", Name: "e"}}
+	cfg.OTLP.Endpoint, cfg.OTLP.Signals = at.URL, []string{"metrics"}
+	var log bytes.Buffer
+	r, err := start(context.Background(), &cfg, thisBuild(), slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), "the last metrics are lost") {
+		t.Errorf("the log does not say what is lost: %s", &log)
 	}
 }

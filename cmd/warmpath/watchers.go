@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"time"
 
@@ -135,11 +136,14 @@ func (w *watchers) end(now *watchers) {
 	}
 }
 
-// flush delivers what is left for the collector, within flushWait, and ends its delivery.
-func (w *watchers) flush() error {
+// flush delivers what is left for the collector, within flushWait, and ends its delivery. What does not reach it is no
+// fault of the router's: it is logged.
+func (w *watchers) flush(log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), flushWait)
 	defer cancel()
-	return errors.Join(w.untrace(ctx), w.collector.Close(ctx))
+	if err := errors.Join(w.untrace(ctx), w.collector.Close(ctx)); err != nil {
+		log.Warn("the last of it did not reach the collector", "error", err)
+	}
 }
 
 // wait waits until all have ended.
