@@ -3,24 +3,15 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
-	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"reflect"
-	"slices"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
-	"github.com/warmpath/warmpath/internal/discovery"
-	"github.com/warmpath/warmpath/internal/discovery/etcd"
 	"github.com/warmpath/warmpath/internal/httpclient"
 	"github.com/warmpath/warmpath/internal/live"
-	"github.com/warmpath/warmpath/internal/panics"
 	"github.com/warmpath/warmpath/internal/probe"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/identity"
@@ -49,8 +40,8 @@ type generation struct {
 	probing   *task
 	watchers
 	static    []fleet.Endpoint
-	sources   []discovery.Runner
-	following *task
+	sources   []*source
+	following *task // waits until the sources have spoken
 }
 
 // task is a goroutine that runs until it is ended.
@@ -153,9 +144,11 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 		})
 	}
 	g.client = httpclient.New(g.transport)
-	if g.static, g.sources, err = openSources(cfg, g.client, r.log); err != nil {
+	static, runners, err := openSources(cfg, g.client, r.log)
+	if err != nil {
 		return nil, err
 	}
+	g.static, g.sources = static, sourcesOf(runners, before)
 	if connect && same(func(c *config.Config) any { return c.Probe }) {
 		g.prober, g.probing = before.prober, before.probing
 	} else {
@@ -218,109 +211,6 @@ func (r *router) take(g *generation) {
 	before.watchers.end(&g.watchers)
 }
 
-// handOverWait is how long endpoints of the configuration before stay while sources of the new one have not spoken.
-const handOverWait = 5 * time.Second
-
-// publishSources declares g's endpoints, and withdraws those of before that have no source any more once each source of
-// g has spoken: an engine that moves from one source to another does not leave.
-func (r *router) publishSources(g, before *generation) {
-	names := sourceNames(g.sources)
-	withdraw := func() {}
-	if before == nil {
-		discovery.Static(staticSource, g.static, r.publish)
-	} else {
-		before.following.end()
-		before.following.wait(0)
-		withdraw = func() {
-			r.move(false)
-			r.publish(route.Declared{Source: staticSource, Endpoints: g.static})
-			for _, name := range sourceNames(before.sources) {
-				if !slices.Contains(names, name) {
-					r.publish(route.Declared{Source: name})
-				}
-			}
-		}
-		if len(g.sources) > 0 {
-			r.move(true)
-			r.publish(route.Declared{Source: staticSource, Endpoints: withLeavers(g.static, before.static)})
-		} else {
-			withdraw()
-			withdraw = func() {}
-		}
-	}
-	g.following = begin(r.running, func(ctx context.Context) {
-		var all []*task
-		spoken := make(chan struct{}, len(g.sources))
-		for i, s := range g.sources {
-			first := sync.OnceFunc(func() { spoken <- struct{}{} })
-			publish := func(d route.Declared) {
-				d.Source = names[i]
-				r.publish(d)
-				first()
-			}
-			all = append(all, begin(ctx, func(ctx context.Context) {
-				r.reading(ctx, panics.Discovery, func(ctx context.Context) { s.Run(ctx, publish) })
-			}))
-		}
-		if awaitAll(ctx, spoken); r.running.Err() == nil {
-			withdraw()
-		}
-		for _, t := range all {
-			t.wait(0)
-		}
-	})
-}
-
-// move notes that endpoints begin, or have ended, to move from one source to another.
-func (r *router) move(on bool) {
-	r.publishing.Lock()
-	r.moving = on
-	r.publishing.Unlock()
-}
-
-// awaitAll waits until a channel has been filled, for handOverWait at most.
-func awaitAll(ctx context.Context, filled <-chan struct{}) {
-	limit := time.NewTimer(handOverWait)
-	defer limit.Stop()
-	for range cap(filled) {
-		select {
-		case <-filled:
-		case <-limit.C:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// withLeavers are the endpoints of a configuration, and those of the one before that it does not have.
-func withLeavers(now, before []fleet.Endpoint) []fleet.Endpoint {
-	out := slices.Clone(now)
-	for _, e := range before {
-		if !slices.ContainsFunc(now, func(n fleet.Endpoint) bool { return n.Name == e.Name || n.URL == e.URL }) {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-// staticSource is the name of the source of endpoints in the configuration itself.
-const staticSource = "static"
-
-// sourceNames are the names under which sources declare, each its own: two may look for the same in two ways, such as
-// one DNS name for its addresses of either family.
-func sourceNames(sources []discovery.Runner) []string {
-	var names []string
-	for _, s := range sources {
-		name := s.Source()
-		for n := 2; slices.Contains(names, name); n++ {
-			name = s.Source() + "#" + strconv.Itoa(n)
-		}
-		names = append(names, name)
-	}
-	return names
-}
-
 // retired releases what only requests of a replaced generation still used.
 func (r *router) retired(g *generation) {
 	now := r.current()
@@ -337,50 +227,4 @@ func (r *router) current() *generation {
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
 	return r.generation
-}
-
-// openSources makes the sources of endpoints in the configuration: static endpoints, and discovery.
-func openSources(
-	cfg *config.Config, client *http.Client, log *slog.Logger,
-) (static []fleet.Endpoint, sources []discovery.Runner, err error) {
-	var keys discovery.Keys
-	if static, err = discovery.Endpoints(cfg.Endpoints, keys); err != nil {
-		return nil, nil, err
-	}
-	if cfg.Discovery.File != "" {
-		f, err := discovery.NewFile(cfg.Discovery.File, keys, log)
-		if err != nil {
-			return nil, nil, err
-		}
-		sources = append(sources, f)
-	}
-	for _, c := range cfg.Discovery.DNS {
-		d, err := discovery.NewDNS(c, net.DefaultResolver, keys, log)
-		if err != nil {
-			return nil, nil, err
-		}
-		sources = append(sources, d)
-	}
-	for i, c := range cfg.Discovery.Kubernetes {
-		k, err := kubernetes(c, keys, log)
-		if err != nil {
-			return nil, nil, fmt.Errorf("discovery.kubernetes[%d]: %w", i, err)
-		}
-		sources = append(sources, k)
-	}
-	for i, c := range cfg.Discovery.HTTP {
-		h, err := discovery.NewHTTP(c, client, keys, log)
-		if err != nil {
-			return nil, nil, fmt.Errorf("discovery.http[%d]: %w", i, err)
-		}
-		sources = append(sources, h)
-	}
-	for i, c := range cfg.Discovery.Etcd {
-		s, err := etcd.New(c, keys, log)
-		if err != nil {
-			return nil, nil, fmt.Errorf("discovery.etcd[%d]: %w", i, err)
-		}
-		sources = append(sources, s)
-	}
-	return static, sources, nil
 }

@@ -395,6 +395,7 @@ func (r *router) stop(ctx context.Context) error {
 	g := r.current()
 	g.probing.wait(0)
 	g.following.wait(0)
+	g.endSources(nil)
 	g.watchers.wait()
 	r.saving.wait(stateWait)
 	r.lmcache.close()

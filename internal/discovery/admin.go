@@ -92,6 +92,9 @@ type Runner interface {
 	// Source is the name of the source.
 	Source() string
 	Run(ctx context.Context, publish Publish)
+	// Same reports whether another one that was made before finds the same as this one would, and so may go on in its
+	// place: what it knows of its endpoints, such as which have been ready, stays.
+	Same(before Runner) bool
 }
 
 var (

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,6 +152,12 @@ func NewDNS(c DNSConfig, resolver Resolver, keys Keys, log *slog.Logger) (*DNS, 
 
 // Source is the name of the source.
 func (d *DNS) Source() string { return d.source }
+
+// Same implements Runner.
+func (d *DNS) Same(before Runner) bool {
+	o, ok := before.(*DNS)
+	return ok && reflect.DeepEqual(d.c, o.c) && d.key == o.key
+}
 
 // Run looks the name up at once and then at each interval, until ctx ends.
 func (d *DNS) Run(ctx context.Context, publish Publish) {

@@ -106,6 +106,9 @@ func (f *File) Run(ctx context.Context, publish Publish) {
 // Source is the name of the source.
 func (f *File) Source() string { return "file" }
 
+// Same is false: NewFile has read the file, with the keys that it names, which is all that there is to know.
+func (f *File) Same(Runner) bool { return false }
+
 func (f *File) reload(publish Publish) {
 	data, err := wholefile.Read(f.path, fileBytes)
 	if err != nil {

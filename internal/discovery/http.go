@@ -90,6 +90,12 @@ func NewHTTP(c HTTPConfig, client *http.Client, keys Keys, log *slog.Logger) (*H
 // Source is the name of the source.
 func (h *HTTP) Source() string { return "http:" + h.c.URL }
 
+// Same implements Runner.
+func (h *HTTP) Same(before Runner) bool {
+	o, ok := before.(*HTTP)
+	return ok && reflect.DeepEqual(h.c, o.c) && h.client.Transport == o.client.Transport
+}
+
 // Run fetches the list at once and then at each interval, until ctx ends.
 func (h *HTTP) Run(ctx context.Context, publish Publish) {
 	tick := time.NewTicker(h.c.Interval)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -54,6 +55,12 @@ func New(c discovery.EtcdConfig, keys discovery.Keys, log *slog.Logger) (*Source
 
 // Source is the name of the source.
 func (s *Source) Source() string { return "etcd:" + s.c.Prefix }
+
+// Same implements discovery.Runner.
+func (s *Source) Same(before discovery.Runner) bool {
+	o, ok := before.(*Source)
+	return ok && reflect.DeepEqual(s.c, o.c) && s.keys.Password == o.keys.Password
+}
 
 // Run watches the keys until ctx ends.
 func (s *Source) Run(ctx context.Context, publish discovery.Publish) {

@@ -175,3 +175,28 @@ func TestEtcd(t *testing.T) {
 		t.Errorf("one outage is said %d times:\n%s", n, log.String())
 	}
 }
+
+// TestSame: a source that is made anew is the one before if it would find the same, with the same password.
+func TestSame(t *testing.T) {
+	password := "a"
+	keys := discovery.Keys{ReadFile: func(string) ([]byte, error) { return []byte(password), nil }}
+	c := discovery.EtcdConfig{Endpoints: []string{"x:1"}, Prefix: "/engines/", User: "u", PasswordFile: "p"}
+	makes := func() *Source {
+		s, err := New(c, keys, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	before := makes()
+	if !makes().Same(before) {
+		t.Error("unchanged, and another one")
+	}
+	if password = "b"; makes().Same(before) {
+		t.Error("with another password it is the same")
+	}
+	password, c.Endpoints = "a", []string{"y:1"}
+	if makes().Same(before) {
+		t.Error("at another address it is the same")
+	}
+}

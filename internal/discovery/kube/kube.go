@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -63,6 +64,7 @@ var quiet = sync.OnceFunc(func() {
 type Source struct {
 	c      discovery.KubernetesConfig
 	home   string // default namespace, which is left out of names
+	access rest.Config
 	client dynamic.Interface
 	log    *slog.Logger
 	most   bounds // of what is kept of a kind
@@ -113,8 +115,11 @@ func open(
 		return nil, err
 	}
 	s := &Source{
-		c: c, home: home, log: log, changed: make(chan struct{}, 1), once: map[string]bool{},
+		c: c, home: home, access: *access, log: log, changed: make(chan struct{}, 1), once: map[string]bool{},
 		said: map[string]bool{}, silent: map[string]time.Time{}, most: bounds{mostObjects, mostKept},
+	}
+	if s.access.BearerTokenFile != "" {
+		s.access.BearerToken = "" // which the client renews by itself
 	}
 	s.client, err = dynamic.NewForConfigAndClient(access, httpclient.New(bounded{transport, s.fault}))
 	if err != nil {
@@ -125,6 +130,12 @@ func open(
 
 // Source is the name of the source.
 func (s *Source) Source() string { return s.c.Source() }
+
+// Same implements discovery.Runner.
+func (s *Source) Same(before discovery.Runner) bool {
+	o, ok := before.(*Source)
+	return ok && reflect.DeepEqual(s.c, o.c) && s.home == o.home && reflect.DeepEqual(s.access, o.access)
+}
 
 // Run watches the cluster until ctx ends.
 func (s *Source) Run(ctx context.Context, publish discovery.Publish) {

@@ -346,3 +346,35 @@ func TestForbidden(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// TestSame: a source that is made anew is the one before if it would find the same in the same cluster. A token that is
+// renewed in its file is the same access.
+func TestSame(t *testing.T) {
+	c := discovery.KubernetesConfig{Selector: "app=vllm"}
+	makes := func(c discovery.KubernetesConfig, access rest.Config) *Source {
+		s, err := open(c, &access, "models", discovery.None(), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	in := rest.Config{Host: "http://a", BearerToken: "1", BearerTokenFile: "token"}
+	out := rest.Config{Host: "http://a", BearerToken: "1"}
+	for _, row := range []struct {
+		name        string
+		before, now *Source
+		want        bool
+	}{
+		{"unchanged", makes(c, in), makes(c, in), true},
+		{"a renewed token", makes(c, in), makes(c, rest.Config{
+			Host: "http://a", BearerToken: "2", BearerTokenFile: "token",
+		}), true},
+		{"another token", makes(c, out), makes(c, rest.Config{Host: "http://a", BearerToken: "2"}), false},
+		{"another cluster", makes(c, out), makes(c, rest.Config{Host: "http://b", BearerToken: "1"}), false},
+		{"other pods", makes(c, in), makes(discovery.KubernetesConfig{Selector: "app=x"}, in), false},
+	} {
+		if got := row.now.Same(row.before); got != row.want {
+			t.Errorf("%s: the same %v, want %v", row.name, got, row.want)
+		}
+	}
+}
