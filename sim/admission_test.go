@@ -129,7 +129,7 @@ func TestAdmissionHurtsNobody(t *testing.T) {
 			var f [2]figures
 			for i, admits := range []bool{false, true} {
 				var all []turnout
-				for _, seed := range seeds {
+				for seed := uint64(1); seed <= 12; seed++ { // fewer say little of the p99
 					_, turns := c.s.play(t, ours(t), seed, func(r *drive.Replay) {
 						if r.Admission = admits; c.change != nil {
 							c.change(r)

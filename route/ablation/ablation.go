@@ -20,7 +20,7 @@ type Set uint64
 const (
 	AnswerCost       Set = 1 << iota // without roles an answer costs nothing beyond the time that it takes alone
 	Answers                          // a conversation's answers are all found again in its endpoint's cache
-	CacheShare                       // caches hold a fixed share of what engines state
+	Capacity                         // caches hold a fixed share of what engines state
 	Copies                           // nothing is gained by computing a prompt where it is not cached
 	DecodeSpeed                      // every endpoint answers at the speed assumed at first
 	FixedTime                        // the fixed time of a prompt is the one assumed at first
@@ -37,7 +37,6 @@ const (
 	Queue                            // prompts are sent as they come
 	Residence                        // a request leaves its place when its prompt is computed
 	Returns                          // conversations come back at the fleet's mean rate of turns
-	SecondTier                       // no cache holds more than its engine states
 	Spread                           // nothing keeps the numbers of new conversations even
 	TransferSpeed                    // transfers have the speed assumed at first
 	Utilisation                      // no endpoint counts as busy
@@ -47,10 +46,10 @@ const (
 // names are those of the constants, in the same order.
 func names() []string {
 	return []string{
-		"answer_cost", "answers", "cache_share", "copies", "decode_speed", "fixed_time",
+		"answer_cost", "answers", "capacity", "copies", "decode_speed", "fixed_time",
 		"interruptions", "late", "later_turns", "links", "losses", "occupancy", "order",
 		"pending_transfers", "prompt_speed", "provisional", "queue", "residence", "returns",
-		"second_tier", "spread", "transfer_speed", "utilisation", "warm_up",
+		"spread", "transfer_speed", "utilisation", "warm_up",
 	}
 }
 

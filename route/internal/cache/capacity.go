@@ -3,6 +3,8 @@ package cache
 import (
 	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/route/internal/size"
 )
 
 // capacity is the learnt capacity of one cache.
@@ -91,12 +93,24 @@ func (r Reader) tiered(slot int) bool {
 	return r.t.endpoints.Get(slot).facts.CacheTokens > 0 && r.t.reported.Reader().Tiers(slot)
 }
 
-// shrink corrects share after less was found than predicted.
-func (s *capacity) shrink() { s.share = max(1.0/fit.Bound, float64(s.share*(1-fit.Slow))) }
-
-// grow corrects share, up to most, after more was found than predicted.
-func (s *capacity) grow(most float64) {
-	s.share = max(s.share, min(most, float64(s.share*(1+fit.Slow))))
+// learnCapacity corrects the capacity by what a request found, of the tokens predicted to be cached. Only a full cache
+// teaches where it ends.
+func (t *Table) learnCapacity(l *lease, e *endpoint, predicted int, u *fleet.Usage) {
+	s, found, most := &e.capacity, u.CachedTokens, 1.0
+	if e.facts.CacheTokens <= 0 {
+		most = fit.Bound // the engine may have more than is assumed
+	}
+	full := t.Reader().full(l.slot, 8)
+	slack := 2*max(e.grain.block(e.facts.BlockTokens), 16) + u.PromptTokens/50
+	// an answer that the client leaves out is not missing
+	missed := found+slack < min(predicted, size.Part(u.PromptTokens, blocks.Bytes(l.depth), l.bytes))
+	switch {
+	case missed && (full || s.share > 1):
+		s.share = max(1.0/fit.Bound, float64(s.share*(1-fit.Slow)))
+	case full && found > predicted+slack:
+		s.share = max(s.share, min(most, float64(s.share*(1+fit.Slow))))
+	}
+	s.detectSecondTier(l, found, slack)
 }
 
 // detectSecondTier detects a second cache tier: most of a conversation was found although more was computed since than

@@ -3,13 +3,10 @@ package cache
 import (
 	"time"
 
-	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/ablation"
-	"github.com/warmpath/warmpath/route/internal/blocks"
 	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/cache/reported"
-	"github.com/warmpath/warmpath/route/internal/size"
 )
 
 // Computed records that a lease's prompt is computed.
@@ -133,21 +130,7 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) {
 	}
 	e.grain.learn(predicted, found, e.facts.BlockTokens)
 	e.keeps.learn(l, found)
-	block := e.grain.block(e.facts.BlockTokens)
-	slack := 2*max(block, 16) + u.PromptTokens/50
-	full := t.index.Units(l.slot) >= e.capacity.bound-e.capacity.bound/8
-	// an answer that the client leaves out is not missing
-	missed := found+slack < min(predicted, size.Part(u.PromptTokens, blocks.Bytes(l.depth), l.bytes))
-	switch { // only a full cache teaches where its capacity ends
-	case t.without.Has(ablation.CacheShare):
-	case missed && (full || e.capacity.share > 1):
-		e.capacity.shrink()
-	case full && found > predicted+slack && e.facts.CacheTokens > 0:
-		e.capacity.grow(1)
-	case full && found > predicted+slack:
-		e.capacity.grow(fit.Bound)
-	}
-	if !t.without.Has(ablation.SecondTier) {
-		e.capacity.detectSecondTier(l, found, slack)
+	if !t.without.Has(ablation.Capacity) {
+		t.learnCapacity(l, e, predicted, u)
 	}
 }

@@ -57,14 +57,16 @@ func TestCapacityBounds(t *testing.T) {
 	}
 }
 
-// TestInUseStays: a cache keeps the prompts that answers are generated from, however many others are computed meanwhile
-// and leave. Once these have ended, they go as the others do.
+// TestInUseStays: a cache keeps the prompts that answers are generated from and the one that is computed, however many
+// others are computed meanwhile and leave. Once these have ended, they go as the others do, and so does one that waits.
 func TestInUseStays(t *testing.T) {
 	e := newEngines(t, 1, Facts{CacheTokens: 1600, BlockTokens: 16})
 	var running []uint32
-	for i := range 3 {
+	for i := range 4 {
 		n, _ := e.place(0, "", said(words(i, 160)))
-		e.Computed(e.now, n)
+		if i < 2 {
+			e.Computed(e.now, n)
+		}
 		running = append(running, n)
 	}
 	others := func(from int) {
@@ -73,8 +75,8 @@ func TestInUseStays(t *testing.T) {
 		}
 	}
 	others(100)
-	for i := range running {
-		e.want(fmt.Sprint("running ", i), 0, "", said(words(i, 160)), 144)
+	for i, want := range []int{144, 144, 144, 0} {
+		e.want(fmt.Sprint("running ", i), 0, "", said(words(i, 160)), want)
 	}
 	for i, n := range running {
 		e.end(n, fleet.OK, -1, 1)

@@ -63,20 +63,25 @@ const (
 )
 
 // touchInUse marks the prompts of some outstanding requests as just used, the next ones each time that a request has
-// ended. Engines evict nothing that an answer is generated from, so what ended requests leave has only the rest of the
-// cache. Requests whose prompts are not computed yet have no part: others may overtake them. Nor has a cache whose
-// second tier keeps what is evicted: conversations then belong where they were, whatever is in use there.
+// ended. Engines do not evict what an answer is generated from, nor the prompt that they compute, so what ended
+// requests leave has only the rest of the cache. Prompts that wait have no part: others may overtake them. Nor has a
+// cache whose second tier keeps what is evicted: conversations then belong where they were, whatever is in use there.
 func (t *Table) touchInUse(slot int, e *endpoint) {
 	h := &e.outstanding
 	if h.blocks < e.capacity.bound/littleInUse || !t.Reader().full(slot, littleInUse) || e.keeps.more() ||
 		e.facts.OnePrompt {
 		return
 	}
+	computed := slices.IndexFunc(h.leases, func(n uint32) bool {
+		l := t.leases.Get(int(n))
+		return !l.done && !l.refused
+	})
 	for range min(touches, len(h.leases)) {
 		if h.touched++; h.touched >= len(h.leases) {
 			h.touched = 0
 		}
-		if l := t.leases.Get(int(h.leases[h.touched])); l.done && l.epoch == e.epoch {
+		l := t.leases.Get(int(h.leases[h.touched]))
+		if (l.done || h.touched == computed) && l.epoch == e.epoch {
 			t.index.Insert(slot, l.chain)
 			t.insertNear(slot, l.chain)
 		}
