@@ -232,6 +232,9 @@ func (g *Group) learnFrom(ctx context.Context, id uint64) bool {
 
 // fetch pulls a snapshot from a router; nil when it gives none.
 func (g *Group) fetch(ctx context.Context, from uint64) []byte {
+	for len(g.learning.lessons) > 0 {
+		<-g.learning.lessons // what was said to an earlier question
+	}
 	began, heard := time.Now(), time.Now()
 	tick := time.NewTicker(repeatEvery)
 	defer tick.Stop()
@@ -342,7 +345,7 @@ func (g *Group) lesson(l lesson) {
 	}
 }
 
-// asked notes that a router wants a snapshot. Group.hearing is held.
+// askedBy notes that a router wants a snapshot. Group.hearing is held.
 func (g *Group) askedBy(id uint64) {
 	if g.cfg.Memory == nil || g.learning.holding {
 		g.out.toOne(id, appendOffer(nil, offersNothing, 0, 0))
@@ -390,7 +393,7 @@ func (g *Group) teach(ctx context.Context) {
 func (g *Group) make() {
 	t := &g.teaching
 	t.mu.Lock()
-	of := t.asked
+	of := slices.Clone(t.asked) // others may ask meanwhile
 	t.mu.Unlock()
 	if len(of) == 0 {
 		return

@@ -3,6 +3,7 @@ package peers
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -226,6 +227,55 @@ func TestAwayAndBack(t *testing.T) {
 				if got := n.home(t, chat); got != "y" {
 					t.Errorf("%s: %q is at home at %s, want y", who, chat, got)
 				}
+			}
+		}
+		a.stop()
+		b.stop()
+	})
+}
+
+// TestOfferedToThoseThatAsk: a snapshot is offered to the routers that have asked for it, and to no others, and one of
+// them that asks again gets the same.
+func TestOfferedToThoseThatAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{}
+		a, b := w.node(t, "", "x", "y"), w.node(t, "", "x", "y")
+		time.Sleep(3 * time.Second)
+		a.serve(t, "chat", "y")
+		time.Sleep(time.Second)
+		c := w.node(t, "", "x", "y")
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if !strings.Contains(c.log.String(), "knows what another one has learnt") {
+			t.Errorf("the newcomer's log:\n%s", c.log)
+		}
+		for who, n := range map[string]*node{"one": a, "the other": b} {
+			if got := len(n.group.learning.lessons); got != 0 {
+				t.Errorf("%s, which asked for nothing, was offered %d", who, got)
+			}
+			for _, o := range n.group.teaching.offers {
+				if !slices.Equal(o.of, []uint64{c.group.self.Incarnation}) {
+					t.Errorf("%s has an offer for %x", who, o.of)
+				}
+			}
+		}
+		a.stop()
+		b.stop()
+		c.stop()
+	})
+}
+
+// TestEarlierLessons: what a router said to an earlier question is no answer to this one.
+func TestEarlierLessons(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{}
+		a, b := w.node(t, "", "x", "y"), w.node(t, "", "x", "y")
+		time.Sleep(3 * time.Second)
+		from := b.group.self.Incarnation
+		for _, state := range []offerState{offersNow, offersNothing} {
+			a.group.lesson(lesson{from: from, kind: kindOffer, state: state, id: 1, size: 1 << 20})
+			if !a.group.learnFrom(t.Context(), from) {
+				t.Errorf("after an offer of state %d from before nothing was learnt", state)
 			}
 		}
 		a.stop()
