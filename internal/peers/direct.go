@@ -24,8 +24,9 @@ type Direct struct {
 	listener net.Listener
 	targets  []string // HOST:PORT or dns://NAME:PORT
 	log      *slog.Logger
+	found    map[string][]string // the addresses of each target that is a name, as they were found last; follow's alone
 
-	mu      sync.Mutex
+	mu      sync.Mutex       // guards what follows
 	links   map[string]*link // to addresses
 	order   []string         // the addresses of links, sorted
 	answers map[uint64]*link // back to routers that have opened a stream
@@ -48,7 +49,10 @@ const (
 
 // NewDirect makes a transport. The listener is closed when Run ends.
 func NewDirect(l net.Listener, targets []string, log *slog.Logger) *Direct {
-	return &Direct{listener: l, targets: targets, log: log, links: map[string]*link{}, answers: map[uint64]*link{}}
+	return &Direct{
+		listener: l, targets: targets, log: log, found: map[string][]string{}, links: map[string]*link{},
+		answers: map[uint64]*link{},
+	}
 }
 
 // link is the stream to one address, or back to one router.
@@ -179,9 +183,7 @@ func (d *Direct) follow(ctx context.Context, wg *sync.WaitGroup, self Self, rece
 	addresses, problem := d.resolve(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.problem = problem; problem != "" && len(addresses) == 0 {
-		return // what was there may still be
-	}
+	d.problem = problem
 	for a, l := range d.links {
 		if !addresses[a] {
 			l.cancel()
@@ -201,7 +203,8 @@ func (d *Direct) follow(ctx context.Context, wg *sync.WaitGroup, self Self, rece
 	d.order = slices.Sorted(maps.Keys(d.links))
 }
 
-// resolve is the addresses that the targets stand for.
+// resolve is the addresses that the targets stand for. A name that cannot be resolved stands for what it stood for: the
+// routers there may still be.
 func (d *Direct) resolve(ctx context.Context) (addresses map[string]bool, problem string) {
 	addresses = map[string]bool{}
 	for _, t := range d.targets {
@@ -220,9 +223,10 @@ func (d *Direct) resolve(ctx context.Context) (addresses map[string]bool, proble
 		cancel()
 		if err != nil {
 			problem = err.Error()
-			continue
+		} else {
+			d.found[t] = ips
 		}
-		for _, ip := range ips {
+		for _, ip := range d.found[t] {
 			addresses[net.JoinHostPort(ip, port)] = true
 		}
 	}
@@ -278,13 +282,13 @@ func (l *link) stream(
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer c.Close()
-	wg.Go(func() { // that the other side is gone shows here
+	l.begin(to)    // before the other side may be gone
+	wg.Go(func() { // that it is shows here
 		defer c.Close()
 		defer l.close()
 		panics.Catch(log, panics.Peers, func() { s.read(0, receive) })
 	})
 	log.Info("connected to another router", "address", address, "router", name(to))
-	l.begin(to)
 	l.pump(ctx, s)
 	return false, nil
 }

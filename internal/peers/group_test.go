@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/freeport"
@@ -461,6 +464,77 @@ func TestDirect(t *testing.T) {
 		if f := <-got; f == "all at 1" || strings.HasPrefix(f, "one") && f != "one at 1" {
 			t.Errorf("%s", f)
 		}
+	}
+}
+
+// dnsServer is a server whose answer to every question is what has is, or none while that has nothing.
+func dnsServer(t *testing.T, has *atomic.Pointer[string]) *net.Resolver {
+	t.Helper()
+	c, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	go func() {
+		b := make([]byte, 1500)
+		for {
+			n, from, err := c.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			var q dnsmessage.Message
+			if q.Unpack(b[:n]) != nil {
+				continue
+			}
+			q.Response, q.Additionals = true, nil
+			if at := *has.Load(); at == "" {
+				q.RCode = dnsmessage.RCodeServerFailure
+			} else if of := q.Questions[0]; of.Type == dnsmessage.TypeA {
+				q.Answers = []dnsmessage.Resource{{
+					Header: dnsmessage.ResourceHeader{Name: of.Name, Class: of.Class},
+					Body:   &dnsmessage.AResource{A: netip.MustParseAddr(at).As4()},
+				}}
+			}
+			if out, err := q.Pack(); err == nil {
+				_, _ = c.WriteTo(out, from)
+			}
+		}
+	}()
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", c.LocalAddr().String())
+	}}
+}
+
+// TestDirectWithoutDNS: a name that is not resolved any more stands for what it stood for, whatever other addresses
+// there are.
+func TestDirectWithoutDNS(t *testing.T) {
+	var has atomic.Pointer[string]
+	before := net.DefaultResolver
+	net.DefaultResolver = dnsServer(t, &has)
+	defer func() { net.DefaultResolver = before }()
+	for name, more := range map[string][]string{"alone": nil, "beside an address": {"127.0.0.1:1"}} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			d := NewDirect(l, append([]string{"dns://routers.test.:2"}, more...), slog.New(slog.DiscardHandler))
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			for _, step := range []struct{ has, want string }{
+				{"127.0.0.2", "127.0.0.2:2"}, {"", "127.0.0.2:2"}, {"127.0.0.3", "127.0.0.3:2"}, {"", "127.0.0.3:2"},
+			} {
+				has.Store(&step.has)
+				d.follow(ctx, &wg, Self{Fleet: 1, Incarnation: 1}, func([]byte) {})
+				want := append(slices.Clone(more), step.want)
+				if slices.Sort(want); !slices.Equal(d.order, want) || (d.Problem() != "") != (step.has == "") {
+					t.Errorf("it has %q: there are streams to %v, want %v; %q", step.has, d.order, want, d.Problem())
+				}
+			}
+		})
 	}
 }
 
