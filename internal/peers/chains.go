@@ -50,8 +50,8 @@ func (n *names) of(end uint64) (chain []uint64, ok bool) {
 
 // chains are the prompts that all routers have heard of, as names of their blocks, so that a prompt can be told as
 // where it leaves one that is known. They are found by their end, and by every 32nd name, for what many prompts begin
-// with. Memory is bounded: the chains used longest ago are forgotten. A router asks for one that it has forgotten and
-// another router uses.
+// with. Memory is bounded: the chains entered longest ago are forgotten. A router asks for one that it has forgotten
+// and another router uses.
 type chains struct {
 	known map[uint64]place
 	all   []*chain // a ring of what is kept, in order of entry
@@ -124,6 +124,7 @@ func (c *chains) keep(base, rest []uint64) []uint64 {
 		to = &chain{names: append(append(make([]uint64, 0, n+n/4), base...), rest...)}
 		c.enter(to)
 	}
+	c.makeRoom(to)
 	for d := len(base)/everyNames*everyNames + everyNames; d < n; d += everyNames {
 		c.find(to, d)
 	}
@@ -137,13 +138,17 @@ func (c *chains) find(to *chain, depth int) {
 	to.found = append(to.found, int32(depth))
 }
 
-// enter takes a place for a chain; those entered longest ago make room.
+// enter takes a place for a chain, that of the one entered longest ago.
 func (c *chains) enter(to *chain) {
 	c.names += len(to.names)
 	old := c.all[c.next]
 	c.all[c.next] = to
 	c.next = (c.next + 1) % len(c.all)
 	c.forget(old)
+}
+
+// makeRoom forgets the chains entered longest ago while there are too many names, but not the one that is told of now.
+func (c *chains) makeRoom(to *chain) {
 	for i := 0; c.names > mostNames && i < len(c.all); i++ {
 		at := (c.next + i) % len(c.all)
 		if c.all[at] != nil && c.all[at] != to {

@@ -68,10 +68,23 @@ func (o *outbox) tell(now time.Time, news []route.News, to uint64) {
 	o.awake()
 }
 
+// mostAnswered is how many names of prompts an answer has, so that all of it may wait, here and in the transports. Of
+// further prompts it has none: they are asked for when their next turn is told.
+const mostAnswered = 1 << 17
+
 // answer queues all that is under way, for a router that asked for it. It is called inside the lock of live.Fleet.
 func (o *outbox) answer(to uint64, underWay func(tell func([]route.News)), now time.Time) {
 	o.mark(pending{to: to, begins: true})
-	underWay(func(n []route.News) { o.tell(now, n, to) })
+	left := mostAnswered
+	underWay(func(news []route.News) {
+		for _, n := range news {
+			if p := n.Placed; p != nil {
+				p.Chain = p.Chain[:min(len(p.Chain), left)]
+				left -= len(p.Chain)
+			}
+		}
+		o.tell(now, news, to)
+	})
 	o.mark(pending{to: to, ends: true})
 }
 

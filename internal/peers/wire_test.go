@@ -211,22 +211,57 @@ func TestChains(t *testing.T) {
 	})
 }
 
-// TestChainsAreBounded: the memory of prompts forgets, and stays whole.
+// TestChainsAreBounded: the memory of prompts forgets, and stays whole, whether there are many of them or they grow.
 func TestChainsAreBounded(t *testing.T) {
-	c := newChains()
-	long := make([]uint64, 600)
-	for i := range 6000 {
-		for k := range long {
-			long[k] = uint64(i+1)<<32 + uint64(k+1)
-		}
-		c.keep(nil, long)
+	for name, row := range map[string]struct{ prompts, turns, names int }{
+		"many": {6000, 1, 600}, "long": {60, 60, 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newChains()
+			more := make([]uint64, row.names)
+			for turn := range row.turns {
+				for i := range row.prompts {
+					first := uint64(i+1) << 32
+					for k := range more {
+						more[k] = first + uint64(turn*row.names+k+1)
+					}
+					last := more[len(more)-1]
+					if got, ok := c.join(more[0]-1, turn*row.names, more); ok && got[len(got)-1] != last {
+						t.Fatalf("a prompt that ends with %x is taken for one with %x", last, got[len(got)-1])
+					}
+				}
+			}
+			sum := 0
+			for _, one := range c.all {
+				if one != nil {
+					sum += len(one.names)
+				}
+			}
+			if sum != c.names || sum > mostNames || len(c.known) > mostNames/everyNames+mostChains {
+				t.Errorf("%d names, counted as %d; %d places", sum, c.names, len(c.known))
+			}
+			for n, p := range c.known {
+				if p.of.names[p.depth-1] != n {
+					t.Fatalf("%x is said to be at %d of a prompt where %x is", n, p.depth, p.of.names[p.depth-1])
+				}
+			}
+		})
 	}
-	if c.names > mostNames || len(c.known) > mostNames/everyNames+mostChains {
-		t.Errorf("%d names, %d places", c.names, len(c.known))
-	}
-	for n, p := range c.known {
-		if p.of.names[p.depth-1] != n {
-			t.Fatalf("%x is said to be at %d of a prompt where %x is", n, p.depth, p.of.names[p.depth-1])
+}
+
+// TestAnswerOfManyRequests: what thousands of long prompts under way are told as is less than may wait.
+func TestAnswerOfManyRequests(t *testing.T) {
+	o := &outbox{wake: make(chan struct{}, 1)}
+	const requests = 10_000
+	o.answer(7, func(tell func([]route.News)) {
+		for range requests {
+			tell([]route.News{{Kind: route.NewsPlaced, Placed: &route.Placed{Chain: make([]uint64, 400)}}})
 		}
+	}, time.Now())
+	if n := len(o.waiting); o.dropped || n != requests+2 || !o.waiting[0].begins || !o.waiting[n-1].ends {
+		t.Errorf("%d of %d messages wait, %d bytes; dropped: %t", n, requests+2, o.bytes, o.dropped)
+	}
+	if got := len(o.waiting[1].placed.Chain); got != 400 {
+		t.Errorf("the first is told with %d names of its prompt", got)
 	}
 }
