@@ -208,7 +208,9 @@ func (g *Group) keepConversations(ctx context.Context) {
 	}
 	var err error
 	if len(names) > 0 {
-		err = k.store.Remove(ctx, g.self, names)
+		if err = k.store.Remove(ctx, g.self, names); err == nil {
+			closed = nil
+		}
 	}
 	written := 0
 	for err == nil && len(dirty) > 0 {
@@ -234,7 +236,7 @@ func (g *Group) keepConversations(ctx context.Context) {
 			k.mark(key, h)
 		}
 	}
-	if err != nil && len(names) > 0 && len(k.closed)+len(closed) <= mostDirty {
+	if len(k.closed)+len(closed) <= mostDirty {
 		k.closed = append(k.closed, closed...)
 	}
 	g.keptWith(err)

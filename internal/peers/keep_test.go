@@ -24,6 +24,7 @@ type shelf struct {
 	values map[string]Kept
 	until  map[string]time.Time
 	fault  error
+	after  int // values that are taken before one is refused; 0 for any number
 	puts   int
 }
 
@@ -32,6 +33,9 @@ func (s *shelf) Put(_ context.Context, _ Self, all []Kept) error {
 	defer s.mu.Unlock()
 	if s.fault != nil {
 		return s.fault
+	}
+	if s.after > 0 && s.puts >= s.after {
+		return errors.New("OOM")
 	}
 	for _, k := range all {
 		s.puts++
@@ -184,6 +188,31 @@ func TestKeptWhenTheStoreFails(t *testing.T) {
 		if log := a.log.String(); strings.Count(log, "cannot be kept") != 1 ||
 			strings.Count(log, "is kept again") != 1 {
 			t.Errorf("the log:\n%s", log)
+		}
+	})
+}
+
+// TestClosedOnce: what was removed from the store since conversations were closed is not removed again after a later
+// turn of theirs was written, when only some of what waited could be.
+func TestClosedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := onShelf()
+		a := w.node(t, "", "x")
+		time.Sleep(3 * time.Second)
+		const chats = 3 * mostAtOnce
+		for i := range chats {
+			chat := fmt.Sprint("chat", i)
+			a.serve(t, chat, "x")
+			a.Observe(route.Closed{Session: chat, Pools: []string{"m"}})
+			a.serve(t, chat, "x")
+		}
+		w.shelf.set(func() { w.shelf.after = w.shelf.puts + mostAtOnce })
+		time.Sleep(2 * time.Second)
+		w.shelf.set(func() { w.shelf.after = 0 })
+		time.Sleep(2 * time.Second)
+		a.stop()
+		if got := len(w.shelf.values) - 1; got != chats { // one value is what is known of endpoints
+			t.Errorf("%d of %d conversations are kept", got, chats)
 		}
 	})
 }
