@@ -362,7 +362,7 @@ func (r *reader) next(m *message) (ok bool, err error) {
 	switch m.kind {
 	case kindAlive:
 		m.alive = alive{r.uint64(), r.uint64(), r.uint64(), r.uint64(), r.uint64()}
-	case kindWant, kindDone, kindLeaves:
+	case kindWant, kindDone, kindLearn, kindLeaves:
 	case kindUse:
 		m.use.Tenant, m.user = r.uint64(), r.uint64()
 		m.use.Requests, m.use.Tokens, m.use.Open = r.float(), r.float(), r.int()
@@ -372,7 +372,6 @@ func (r *reader) next(m *message) (ok bool, err error) {
 		m.name = r.uint64()
 	case kindNames:
 		m.chain = r.names()
-	case kindLearn:
 	case kindOffer:
 		m.lesson = lesson{kind: m.kind, state: offerState(r.byte()), id: r.uint64(), size: r.int()}
 		r.bad = r.bad || m.lesson.state > offersNow
