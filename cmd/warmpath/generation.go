@@ -11,9 +11,11 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/httpclient"
+	"github.com/warmpath/warmpath/internal/kvevents"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/probe"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/identity"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/prompt"
@@ -199,7 +201,15 @@ func (r *router) take(g *generation) {
 		Config: r.lmcache.extend(g.door), Fleet: r.fleet, Transport: g.transport, Tracer: g.tracer, Log: r.log,
 		Parser: g.parser, Before: r.doors.current(), Unreached: g.prober.Now, Relist: g.prober.Relist,
 		Decided: func(pool string, took time.Duration) { r.meter.ObserveDecision(pool, took); g.trt.Decided(took) },
-		Placed:  g.events.Placed, Started: r.started,
+		Placed: func(d *route.Decision, ids bool, keep func(most int) *body.Kept) {
+			g.events.Placed(d, ids, func(most int) kvevents.Body {
+				if kept := keep(most); kept != nil {
+					return kept
+				}
+				return nil
+			})
+		},
+		Started: r.started,
 	}), func() { r.retired(g) })
 	r.publishSources(g, before)
 	if before == nil {

@@ -49,6 +49,9 @@ func (s *Stitch) Write(piece []byte) []byte {
 	}
 }
 
+// Held is how many bytes of the answer wait for more.
+func (s *Stitch) Held() int { return len(s.held) }
+
 // bounded gives up on an event without an end.
 func (s *Stitch) bounded(out []byte) []byte {
 	if len(s.held) > mostHeldEvent {

@@ -34,6 +34,7 @@ type Follower struct {
 	poke    chan struct{} // room for one
 
 	questions chan question
+	over      atomic.Bool   // nobody answers them any more
 	reading   chan struct{} // room for those that may tokenize at once
 	unasked   atomic.Uint64
 
@@ -183,6 +184,8 @@ func (f *Follower) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			f.wg.Wait()
+			f.over.Store(true)
+			f.dropQuestions()
 			return
 		case <-f.poke:
 			panics.Catch(f.log, panics.KVEvents, func() { f.reconcile(ctx) })

@@ -3,6 +3,7 @@ package kvevents
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -51,7 +52,7 @@ func (s *stream) pollOnce(ctx context.Context) error {
 	// Older versions wait for up to 2 s for the first event.
 	limited, cancel := context.WithTimeout(ctx, 2*time.Second+patience)
 	defer cancel()
-	body, err := s.f.post(limited, s.at.url+"/kv_cache_events", s.at.key, nil)
+	body, err := s.f.post(limited, s.at.url+"/kv_cache_events", s.at.key, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -149,8 +150,9 @@ func (s *stream) tellPolled() {
 	s.tellOps()
 }
 
-// post asks an engine with its key, "" for none, and reads its answer. body is JSON; nil for none.
-func (f *Follower) post(ctx context.Context, url, key string, body []byte) ([]byte, error) {
+// post asks an engine with its key, "" for none, and reads its answer. body is JSON; nil for none. take, unless nil, is
+// asked for the memory of the answer as it comes.
+func (f *Follower) post(ctx context.Context, url, key string, body []byte, take func(n int) bool) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -167,7 +169,7 @@ func (f *Follower) post(ctx context.Context, url, key string, body []byte) ([]by
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer+1))
+	answer, err := io.ReadAll(io.LimitReader(taking{resp.Body, take}, mostAnswer+1))
 	switch {
 	case err != nil:
 		return nil, err
@@ -177,4 +179,21 @@ func (f *Follower) post(ctx context.Context, url, key string, body []byte) ([]by
 		return nil, fmt.Errorf("POST %s: the answer is longer than %d bytes", req.URL.Path, mostAnswer)
 	}
 	return answer, nil
+}
+
+var errNoMemory = errors.New("the router's memory for requests is used up (limits.memory)")
+
+// taking asks for the memory of what it reads.
+type taking struct {
+	from io.Reader
+	take func(n int) bool // nil for no need
+}
+
+// Read implements io.Reader.
+func (t taking) Read(p []byte) (int, error) {
+	n, err := t.from.Read(p)
+	if n > 0 && t.take != nil && !t.take(n) {
+		return n, errNoMemory
+	}
+	return n, err
 }

@@ -29,18 +29,27 @@ const (
 	tokensSoon  = 10 * time.Second
 )
 
+// Body is the body of a request as it was sent, in memory that counts until Release.
+type Body interface {
+	Bytes() []byte
+	// Take counts memory that is needed for it, until Release; it is false if there is none.
+	Take(n int) bool
+	Release()
+}
+
 // question is a request whose tokens are looked up.
 type question struct {
 	lease     fleet.Lease
 	url, key  string
 	kind      fleet.Kind
-	body      []byte
+	body      Body
 	tokenPath string // path at the engine; "" for the local tokenizer
 }
 
 // Placed looks up the tokens of a request in the background: from the engine, from the tokenizer, or from its body if
-// that has them (ids). body makes a copy of the request as sent, and is called only if needed. Placed does not block.
-func (f *Follower) Placed(d *route.Decision, ids bool, body func() []byte) {
+// that has them (ids). keep makes a copy of the request as sent, and is called only if needed; nil is that it has more
+// bytes, or that there is no memory. Placed does not block.
+func (f *Follower) Placed(d *route.Decision, ids bool, keep func(most int) Body) {
 	q := question{lease: d.Lease, url: d.Endpoint.URL, key: d.Endpoint.APIKey, kind: d.Kind}
 	switch {
 	case ids:
@@ -54,13 +63,31 @@ func (f *Follower) Placed(d *route.Decision, ids bool, body func() []byte) {
 	if !f.follows(d.Endpoint.Name) {
 		return
 	}
-	if q.body = body(); len(q.body) == 0 || len(q.body) > mostBody {
+	if q.body = keep(mostBody); q.body == nil {
+		f.unasked.Add(1)
 		return
 	}
 	select {
 	case f.questions <- q:
+		if f.over.Load() {
+			f.dropQuestions()
+		}
 	default:
 		f.unasked.Add(1)
+		q.body.Release()
+	}
+}
+
+// dropQuestions lets go of what nobody will look up any more.
+func (f *Follower) dropQuestions() {
+	for {
+		select {
+		case q := <-f.questions:
+			f.unasked.Add(1)
+			q.body.Release()
+		default:
+			return
+		}
 	}
 }
 
@@ -95,6 +122,8 @@ func (f *Follower) askTokens(ctx context.Context) {
 }
 
 func (f *Follower) tokens(ctx context.Context, q *question) (ev route.KVTokens, err error) {
+	defer q.body.Release()
+	body := q.body.Bytes()
 	var asked struct {
 		Salt string          `json:"cache_salt"`
 		IDs  json.RawMessage `json:"prompt_token_ids"`
@@ -103,7 +132,7 @@ func (f *Follower) tokens(ctx context.Context, q *question) (ev route.KVTokens, 
 		Adapter json.RawMessage `json:"lora_request"` // TensorRT-LLM
 		Path    json.RawMessage `json:"lora_path"`    // SGLang
 	}
-	_ = json.Unmarshal(q.body, &asked) // the engine reports invalid requests
+	_ = json.Unmarshal(body, &asked) // the engine reports invalid requests
 	ev.Lease = q.lease
 	switch {
 	case given(asked.Adapter) || given(asked.Path):
@@ -112,7 +141,7 @@ func (f *Follower) tokens(ctx context.Context, q *question) (ev route.KVTokens, 
 		ev.Tokens, err = f.askEngine(ctx, q)
 	default:
 		if ev.Tokens, err = givenIDs(asked.IDs, asked.Text); ev.Tokens == nil && err == nil {
-			ev.Tokens, err = f.tokenize(ctx, q.body)
+			ev.Tokens, err = f.tokenize(ctx, body)
 		}
 	}
 	switch {
@@ -130,7 +159,7 @@ func (f *Follower) tokens(ctx context.Context, q *question) (ev route.KVTokens, 
 func (f *Follower) askEngine(ctx context.Context, q *question) ([]uint32, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokensSoon)
 	defer cancel()
-	answer, err := f.post(ctx, q.url+q.tokenPath, q.key, q.body)
+	answer, err := f.post(ctx, q.url+q.tokenPath, q.key, q.body.Bytes(), q.body.Take)
 	if err != nil {
 		return nil, err
 	}

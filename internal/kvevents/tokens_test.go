@@ -31,6 +31,22 @@ func (words) Request(body []byte) (out []int32, err error) {
 	return out, nil
 }
 
+// lent is a body in memory that counts.
+type lent struct {
+	body     string
+	full     bool // there is no more memory
+	taken    atomic.Int64
+	released atomic.Int64
+}
+
+func (l *lent) Bytes() []byte { return []byte(l.body) }
+func (l *lent) Release()      { l.released.Add(1) }
+
+func (l *lent) Take(n int) bool {
+	l.taken.Add(int64(n))
+	return !l.full
+}
+
 // TestTokens: where the tokens of a request come from, and what cannot be had is counted.
 func TestTokens(t *testing.T) {
 	var asked atomic.Int64
@@ -38,7 +54,7 @@ func TestTokens(t *testing.T) {
 		switch r.URL.Path {
 		case "/tokenize":
 			asked.Add(1)
-			_, _ = io.WriteString(w, `{"count":2,"tokens":[8,9]}`)
+			_, _ = io.WriteString(w, engineSays)
 		default:
 			_, _ = io.WriteString(w, "[]")
 		}
@@ -52,6 +68,8 @@ func TestTokens(t *testing.T) {
 		body     string
 		want     []uint32 // none: it is counted
 		copied   bool     // a copy of the body is made
+		none     bool     // there is no memory for it
+		full     bool     // nor for an answer
 	}{
 		"by the tokenizer": {
 			with: words{}, kind: fleet.KindTRTLLM, body: `{"prompt": "a bc"}`, want: []uint32{10, 2, 4}, copied: true,
@@ -95,6 +113,12 @@ func TestTokens(t *testing.T) {
 			with: words{}, kind: fleet.KindTRTLLM, body: `{"prompt":"a","lora_request":{"lora_name":"x"}}`,
 			copied: true,
 		},
+		"no memory for the body": {
+			tokenize: true, kind: fleet.KindVLLM, body: `{"prompt":"a"}`, copied: true, none: true,
+		},
+		"no memory for the answer": {
+			tokenize: true, kind: fleet.KindVLLM, body: `{"prompt":"a"}`, copied: true, full: true,
+		},
 		"nobody to ask, so nobody is asked": {kind: fleet.KindTRTLLM, body: `{"prompt":"a"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,12 +126,14 @@ func TestTokens(t *testing.T) {
 			cfg.Tokenize = c.tokenize
 			f, h := followWith(t, cfg, c.with, fleet.Endpoint{Name: "e", URL: engine.URL, KVEvents: pollEvents})
 			h.until(t, "a stream", func(*heard) bool { return f.follows("e") })
-			copied := false
+			copied, kept := false, &lent{body: c.body, full: c.full}
 			f.Placed(&route.Decision{
 				Lease: 3, Kind: c.kind, Endpoint: fleet.Endpoint{Name: "e", URL: engine.URL},
-			}, c.ids, func() []byte {
-				copied = true
-				return []byte(c.body)
+			}, c.ids, func(int) Body {
+				if copied = true; c.none {
+					return nil
+				}
+				return kept
 			})
 			if copied != c.copied {
 				t.Errorf("the body was copied: %v, want %v", copied, c.copied)
@@ -123,10 +149,75 @@ func TestTokens(t *testing.T) {
 				len(c.want) > 0 && (!slices.Equal(h.tokens[0].Tokens, c.want) || h.tokens[0].Lease != 3) {
 				t.Errorf("got %+v, %d not had; want %v", h.tokens, f.Unasked(), c.want)
 			}
+			if n := kept.released.Load(); n != 1 == !c.none {
+				t.Errorf("the body was released %d times", n)
+			}
+			if slices.Equal(c.want, []uint32{8, 9}) && kept.taken.Load() != int64(len(engineSays)) {
+				t.Errorf("%d bytes count for the answer, want %d", kept.taken.Load(), len(engineSays))
+			}
 		})
 	}
-	if asked.Load() != 1 {
-		t.Errorf("the engine was asked %d times, want once", asked.Load())
+	if asked.Load() != 2 {
+		t.Errorf("the engine was asked %d times, want twice", asked.Load())
+	}
+}
+
+const engineSays = `{"count":2,"tokens":[8,9]}`
+
+// TestTokensAtTheEnd: a body that nobody looks at any more, or for which too many wait, is released too.
+func TestTokensAtTheEnd(t *testing.T) {
+	asked, goOn := make(chan struct{}, tokenAskers), make(chan struct{})
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/tokenize" {
+			asked <- struct{}{}
+			select {
+			case <-goOn:
+			case <-r.Context().Done():
+			}
+		}
+		_, _ = io.WriteString(w, "[]")
+	}))
+	defer engine.Close()
+	defer close(goOn)
+	cfg := DefaultConfig()
+	cfg.Tokenize = true
+	h := &heard{}
+	f := New(cfg, nil, http.DefaultClient, h.observe, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Run(ctx)
+	}()
+	f.Set([]fleet.Endpoint{{Name: "e", URL: engine.URL, KVEvents: pollEvents}})
+	h.until(t, "a stream", func(*heard) bool { return f.follows("e") })
+	var all []*lent
+	place := func() {
+		l := &lent{body: `{"prompt":"a"}`}
+		all = append(all, l)
+		f.Placed(&route.Decision{
+			Kind: fleet.KindVLLM, Endpoint: fleet.Endpoint{Name: "e", URL: engine.URL},
+		}, false, func(int) Body { return l })
+	}
+	for range tokenAskers {
+		place()
+	}
+	for range tokenAskers {
+		<-asked
+	}
+	for range tokenQueue + 3 {
+		place()
+	}
+	cancel()
+	<-done
+	f.mu.Lock()
+	f.streams[target{endpoint: "e"}] = nil // a request that was sent at the same moment
+	f.mu.Unlock()
+	place()
+	for i, l := range all {
+		if n := l.released.Load(); n != 1 {
+			t.Errorf("body %d of %d was released %d times", i, len(all), n)
+		}
 	}
 }
 

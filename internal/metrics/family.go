@@ -254,12 +254,14 @@ func families() []family {
 		},
 		{
 			"warmpath_body_held_bytes", gauge, nil,
-			"Memory of request bodies, from their arrival until the answer begins", nil,
+			"Memory of request bodies, from their arrival until the answer begins, and what else limits.memory bounds",
+			nil,
 		},
 		{"warmpath_body_limit_bytes", gauge, nil, "Largest allowed memory of request bodies, limits.memory", nil},
 		{
 			"warmpath_bodies_refused_total", counter, nil,
-			"Requests answered 503 because limits.memory had no room for their bodies", nil,
+			"Requests answered 503, replies of prefillers and look-ups of tokens, for want of room in limits.memory",
+			nil,
 		},
 		{
 			"warmpath_state_saved_timestamp_seconds", gauge, nil,

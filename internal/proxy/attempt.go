@@ -301,6 +301,8 @@ func (a *attempt) conclude(err error) error {
 	case errors.Is(err, fault.ErrAnswerHead),
 		errors.Is(err, h1.ErrHeaderTooLarge): // it works, and says more than the router takes
 		a.fin.Outcome, clientErr = fleet.Abandoned, fault.ErrAnswerHead
+	case errors.Is(err, body.ErrNoRoom): // it works, and the router has no memory for what it says
+		a.fin.Outcome, clientErr = fleet.Abandoned, body.ErrNoRoom
 	case errors.Is(err, fault.ErrMoved):
 		a.fin.Outcome, clientErr = fleet.EngineError, fault.ErrMoved
 	case errors.Is(err, fault.ErrTruncated):

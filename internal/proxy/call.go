@@ -53,6 +53,7 @@ type call struct {
 	allowed                    identity.Allowed // models that the caller may use
 	ticket                     quota.Ticket     // accounts charged for the request
 	headBytes, answerHeadBytes int              // that are counted in the memory of requests
+	replyBytes                 atomic.Int64     // the same, of replies
 	reached                    bool             // it was sent to an engine
 	dispatchedAt               time.Time        // when an engine was sent it, for the whole answer; zero for never
 	passed                     int64            // estimated tokens of the answer passed on
@@ -127,7 +128,7 @@ func (c *call) end() {
 	again := c.unwatchClient()
 	c.content.Release() // it refers to the body
 	c.Body.Release()
-	c.releaseHeads()
+	c.uncount()
 	gone := c.served.Status == 0
 	if c.closeSession(gone); gone {
 		c.served.Status = statusClientGone

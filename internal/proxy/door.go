@@ -31,7 +31,8 @@ type Config struct {
 	BodyBytes int64 // largest request body; default 64 MiB
 	// names and values of the fields of a request's head, and its target, in bytes; default 64 KiB
 	HeaderBytes int64
-	// all heads and bodies of requests in memory at one time, in bytes; default 1 GiB, at least twice BodyBytes
+	// all heads, bodies and replies of prefillers in memory at one time, in bytes; default 1 GiB, at least twice
+	// BodyBytes
 	MemoryBytes int64
 	// further attempts after the first, before the client has seen a byte; default 2, negative none
 	Retries    int
@@ -198,9 +199,9 @@ type Options struct {
 	// Started is closed when the fleet is known well enough to decide: until then requests wait, and the door says that
 	// it is not ready. nil is at once.
 	Started <-chan struct{}
-	// Placed is called when a chat or completion was sent. ids says that its prompt is token ids, and body returns a
-	// copy of it. It must not block.
-	Placed func(d *route.Decision, ids bool, body func() []byte)
+	// Placed is called when a chat or completion was sent. ids says that its prompt is token ids, and keep makes a copy
+	// of its body, which must be released; nil if that has more bytes, or if there is no room. It must not block.
+	Placed func(d *route.Decision, ids bool, keep func(most int) *body.Kept)
 }
 
 // New makes the door. Run must be called too: it enforces the time limits.

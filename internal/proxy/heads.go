@@ -62,9 +62,18 @@ func (c *call) countAnswerHead(h http.Header) error {
 	return nil
 }
 
-// releaseHeads ends what countHead and countAnswerHead have counted.
-func (c *call) releaseHeads() {
-	if n := c.headBytes + c.answerHeadBytes; n > 0 {
+// holdReply counts bytes of an engine's reply that is kept whole, for as long as the request lasts.
+func (c *call) holdReply(n int) error {
+	if !c.p.bodies.Take(n) {
+		return body.ErrNoRoom
+	}
+	c.replyBytes.Add(int64(n))
+	return nil
+}
+
+// uncount ends what countHead, countAnswerHead and holdReply have counted.
+func (c *call) uncount() {
+	if n := c.headBytes + c.answerHeadBytes + int(c.replyBytes.Load()); n > 0 {
 		c.p.bodies.Give(n)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -98,22 +99,35 @@ func TestPlacedLongBody(t *testing.T) {
 	}
 	var told []string
 	var ids []bool
-	p := proxy.New(proxy.Options{
+	var p *proxy.Proxy
+	p = proxy.New(proxy.Options{
 		Config: proxy.Config{NetHTTP: netHTTP()}, Fleet: router, Transport: transportOf(t), Parser: parser,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Placed: func(_ *route.Decision, given bool, body func() []byte) {
-			told, ids = append(told, string(body())), append(ids, given)
+		Placed: func(_ *route.Decision, given bool, keep func(int) *body.Kept) {
+			before := p.BodyMemory().Held
+			kept := keep(1 << 20)
+			told, ids = append(told, string(kept.Bytes())), append(ids, given)
+			if got := p.BodyMemory().Held - before; !kept.Take(100) || got != int64(len(kept.Bytes())) {
+				t.Errorf("%d bytes are counted of %d", got, len(kept.Bytes()))
+			}
+			if keep(len(kept.Bytes())-1) != nil {
+				t.Error("more was kept than is wanted")
+			}
+			kept.Release()
+			if got := p.BodyMemory().Held; got != before {
+				t.Errorf("%d bytes stay counted", got-before)
+			}
 		},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); p.Run(ctx) }()
 	defer func() { cancel(); <-done }()
-	body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"` +
+	long := `{"model":"m","stream":true,"messages":[{"role":"user","content":"` +
 		strings.Repeat("word ", 30_000) + `"}]}`
 	w := httptest.NewRecorder()
-	p.ServeHTTP(w, httptest.NewRequest("POST", "/v1/chat/completions", strings.NewReader(body)))
-	if got := lastBody(&in); got == body || !strings.Contains(got, "include_usage") {
+	p.ServeHTTP(w, httptest.NewRequest("POST", "/v1/chat/completions", strings.NewReader(long)))
+	if got := lastBody(&in); got == long || !strings.Contains(got, "include_usage") {
 		t.Error("the body was not changed on its way, so that nothing is tested")
 	} else if len(told) != 1 || told[0] != got {
 		t.Errorf("told of %d bodies, want the one that the engine got", len(told))

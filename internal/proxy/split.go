@@ -204,7 +204,7 @@ func (s *split) exchange(a *attempt, message *handover.Message) error {
 	}
 	defer res.Body.Close()
 	a.status = res.StatusCode
-	body, err := rewrite.ReadReply(res)
+	body, err := rewrite.ReadReply(res, c.holdReply)
 	if err != nil {
 		return a.conclude(err)
 	}

@@ -29,7 +29,7 @@ func (a *attempt) stitch(res *http.Response) error {
 	if a.Message == nil || a.Message.First == nil || res.StatusCode != http.StatusOK {
 		return nil
 	}
-	return rewrite.Stitch(res, a.Message.First)
+	return rewrite.Stitch(res, a.Message.First, a.c.holdReply)
 }
 
 // merge completes the decoder's answer from the prefiller's reply, for requests where the decoder lacks a part of it.
@@ -43,6 +43,7 @@ func (a *attempt) merge(res *http.Response) error {
 		res,
 		func(answer []byte, n int) []byte { return m.Merge(&s.x, s.reply(a), answer, n) },
 		a.watch.Err,
+		a.c.holdReply,
 	)
 }
 

@@ -10,7 +10,7 @@ var ErrNoRoom = errors.New(
 	"the router's memory for requests is used up (limits.memory in its configuration); try again soon",
 )
 
-// Budget bounds the total memory of requests: bodies and heads.
+// Budget bounds the total memory of requests: bodies, heads, and what is read for them and kept whole.
 type Budget struct {
 	limit   atomic.Int64
 	held    atomic.Int64

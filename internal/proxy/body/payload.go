@@ -1,7 +1,6 @@
 package body
 
 import (
-	"bytes"
 	"io"
 	"math/bits"
 	"net/http"
@@ -27,14 +26,6 @@ func (p *Payload) len() int {
 		n += len(piece)
 	}
 	return n
-}
-
-// Copy is a copy of the whole body.
-func (p *Payload) Copy() []byte {
-	if p.pieces != nil {
-		return bytes.Join(p.pieces, nil)
-	}
-	return bytes.Clone(p.Bytes)
 }
 
 // buffer is memory for a body. Buffers are pooled by powers of two between these sizes; larger ones are left to the

@@ -16,18 +16,19 @@ var (
 )
 
 // Merge completes the decoder's answer from the prefiller's reply. with completes one answer, or the n-th event of a
-// stream. ended returns an error once the answer is no longer wanted.
-func Merge(res *http.Response, with func(answer []byte, n int) []byte, ended func() error) error {
+// stream. ended returns an error once the answer is no longer wanted. hold is asked for the memory of a whole answer,
+// or of the longest event.
+func Merge(res *http.Response, with func(answer []byte, n int) []byte, ended func() error, hold Hold) error {
 	if e := res.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return errEncodedAnswer
 	}
-	g := &merged{from: res.Body, with: with, ended: ended}
+	g := &merged{from: res.Body, with: with, ended: ended, most: highest{hold: hold}}
 	if strings.HasPrefix(strings.ToLower(res.Header.Get("Content-Type")), "text/event-stream") {
 		res.Body, res.ContentLength = g, -1
 		delete(res.Header, "Content-Length")
 		return nil
 	}
-	body, err := ReadReply(res)
+	body, err := ReadReply(res, hold)
 	if err != nil {
 		return err
 	}
@@ -43,6 +44,21 @@ func Merge(res *http.Response, with func(answer []byte, n int) []byte, ended fun
 	return nil
 }
 
+// highest asks for the memory of what grows and shrinks.
+type highest struct {
+	hold Hold
+	n    int
+}
+
+func (h *highest) reaches(n int) error {
+	if n <= h.n {
+		return nil
+	}
+	more := n - h.n
+	h.n = n
+	return h.hold(more)
+}
+
 // merged is an answer whose events are completed from a prefiller's reply.
 type merged struct {
 	from  io.ReadCloser
@@ -50,6 +66,7 @@ type merged struct {
 	ended func() error
 
 	part   []byte // the beginning of a line
+	most   highest
 	ready  []byte // to be returned by Read
 	err    error  // returned after ready
 	events int
@@ -63,9 +80,12 @@ func (g *merged) Read(p []byte) (int, error) {
 		}
 		n, err := g.from.Read(p)
 		g.part = append(g.part, p[:n]...)
-		if g.err = err; err == nil && len(g.part) > MostReply {
-			g.err = errLongEvent
+		if err == nil && len(g.part) > MostReply {
+			err = errLongEvent
+		} else if none := g.most.reaches(len(g.part)); none != nil {
+			err = none
 		}
+		g.err = err
 		end := bytes.LastIndexByte(g.part, '\n') + 1
 		if g.err != nil {
 			end = len(g.part)

@@ -12,8 +12,29 @@ const MostReply = 16 << 20
 // firstReply is what is allocated for a reply before any of it has come, whatever its length is said to be.
 const firstReply = 64 << 10
 
-// ReadReply reads a prefiller's whole reply. Memory is taken as bytes come.
-func ReadReply(res *http.Response) ([]byte, error) {
+// Hold asks for memory of so many bytes more. Whoever gave it gives them back in the end; an error is that there are
+// none.
+type Hold func(n int) error
+
+// holding counts what is read.
+type holding struct {
+	from io.Reader
+	hold Hold
+}
+
+// Read implements io.Reader.
+func (h holding) Read(p []byte) (int, error) {
+	n, err := h.from.Read(p)
+	if n > 0 {
+		if none := h.hold(n); none != nil {
+			return n, none
+		}
+	}
+	return n, err
+}
+
+// ReadReply reads a prefiller's whole reply. Memory is asked for as bytes come.
+func ReadReply(res *http.Response, hold Hold) ([]byte, error) {
 	if res.ContentLength > MostReply {
 		return nil, errLongReply
 	}
@@ -21,7 +42,7 @@ func ReadReply(res *http.Response) ([]byte, error) {
 	if n := res.ContentLength; n > 0 {
 		body.Grow(int(min(n, firstReply)) + bytes.MinRead)
 	}
-	_, err := body.ReadFrom(io.LimitReader(res.Body, MostReply+1))
+	_, err := body.ReadFrom(holding{io.LimitReader(res.Body, MostReply+1), hold})
 	switch {
 	case err != nil:
 		return nil, err

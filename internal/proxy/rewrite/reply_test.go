@@ -9,27 +9,35 @@ import (
 	"testing"
 )
 
-// TestReadReply: a reply is read whole, one that is longer than it may be or shorter than it says is refused.
+// TestReadReply: a reply is read whole, and memory is asked for as much as it has. One that is longer than it may be,
+// shorter than it says, or for which there is no memory is refused.
 func TestReadReply(t *testing.T) {
-	long := strings.Repeat("x", MostReply)
+	long, errNone := strings.Repeat("x", MostReply), errors.New("no memory")
 	for name, tt := range map[string]struct {
 		said int64
 		body string
 		want error
 	}{
-		"as it says":        {5, "hello", nil},
-		"without a length":  {-1, "hello", nil},
-		"nothing":           {0, "", nil},
-		"long":              {MostReply, long, nil},
-		"long, not said":    {-1, long, nil},
-		"too long":          {MostReply + 1, long + "x", errLongReply},
-		"too long, unsaid":  {-1, long + "x", errLongReply},
-		"less than it says": {6, "hello", io.ErrUnexpectedEOF},
+		"as it says":         {5, "hello", nil},
+		"without a length":   {-1, "hello", nil},
+		"nothing":            {0, "", nil},
+		"long":               {MostReply, long, nil},
+		"long, not said":     {-1, long, nil},
+		"too long":           {MostReply + 1, long + "x", errLongReply},
+		"too long, unsaid":   {-1, long + "x", errLongReply},
+		"less than it says":  {6, "hello", io.ErrUnexpectedEOF},
+		"more than there is": {-1, "hello", errNone},
 	} {
 		res := &http.Response{ContentLength: tt.said, Body: io.NopCloser(strings.NewReader(tt.body))}
-		got, err := ReadReply(res)
-		if !errors.Is(err, tt.want) || err == nil && string(got) != tt.body {
-			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		held := 0
+		got, err := ReadReply(res, func(n int) error {
+			if held += n; errors.Is(tt.want, errNone) {
+				return errNone
+			}
+			return nil
+		})
+		if !errors.Is(err, tt.want) || err == nil && (string(got) != tt.body || held != len(tt.body)) {
+			t.Errorf("%s: %d bytes, %d asked for, %v", name, len(got), held, err)
 		}
 	}
 }
@@ -40,7 +48,8 @@ func TestClaimedReply(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	const times = 10
 	for range times {
-		_, _ = ReadReply(&http.Response{ContentLength: MostReply, Body: io.NopCloser(strings.NewReader("{"))})
+		_, _ = ReadReply(&http.Response{ContentLength: MostReply, Body: io.NopCloser(strings.NewReader("{"))},
+			func(int) error { return nil })
 	}
 	runtime.ReadMemStats(&after)
 	if took := (after.TotalAlloc - before.TotalAlloc) / times; took > 4*firstReply {

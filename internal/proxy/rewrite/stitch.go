@@ -10,20 +10,21 @@ import (
 	"github.com/warmpath/warmpath/engine/handover"
 )
 
-// Stitch puts the prefiller's token before the decoder's answer, if the decoder continues after it.
-func Stitch(res *http.Response, first *handover.First) error {
+// Stitch puts the prefiller's token before the decoder's answer, if the decoder continues after it. hold is asked for
+// the memory of a whole answer, or of the longest event.
+func Stitch(res *http.Response, first *handover.First, hold Hold) error {
 	if e := res.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return errEncodedAnswer
 	}
 	stream := strings.HasPrefix(strings.ToLower(res.Header.Get("Content-Type")), "text/event-stream")
 	join := handover.NewStitch(first, stream)
 	if stream {
-		res.Body = &stitched{from: res.Body, join: join}
+		res.Body = &stitched{from: res.Body, join: join, most: highest{hold: hold}}
 		res.ContentLength = -1
 		delete(res.Header, "Content-Length")
 		return nil
 	}
-	body, err := ReadReply(res)
+	body, err := ReadReply(res, hold)
 	if err != nil {
 		return err
 	}
@@ -40,6 +41,7 @@ func Stitch(res *http.Response, first *handover.First) error {
 type stitched struct {
 	from  io.ReadCloser
 	join  *handover.Stitch
+	most  highest
 	ready []byte // to be returned by Read
 	err   error  // returned after ready
 }
@@ -52,6 +54,10 @@ func (s *stitched) Read(p []byte) (int, error) {
 		}
 		n, err := s.from.Read(p)
 		s.ready = bytes.Clone(s.join.Write(p[:n]))
+		if none := s.most.reaches(s.join.Held()); none != nil {
+			s.err = none
+			continue
+		}
 		if s.err = err; err != nil {
 			s.ready = append(s.ready, s.join.Close()...)
 		}

@@ -28,12 +28,12 @@ func (a *Outgoing) labelBlocks(h http.Header) {
 }
 
 // tellPlaced reports the sent request for the lookup of its tokens.
-func (a *Outgoing) tellPlaced(body *body.Payload) {
+func (a *Outgoing) tellPlaced(sent *body.Payload) {
 	c := a.c
 	if a.s.placed == nil || c.Request.Class != fleet.Turn || c.API != prompt.Chat && c.API != prompt.Completions {
 		return
 	}
 	at := c.Prompt.Field("prompt_token_ids") // beside the messages of a chat, as TensorRT-LLM's routers hand it on
 	ids := c.Request.PromptTokens > 0 || at.Len() > 0 && c.Body.Bytes[at.Start] == '['
-	a.s.placed(a.d, ids, body.Copy)
+	a.s.placed(a.d, ids, func(most int) *body.Kept { return sent.Keep(most, a.s.bodies) })
 }

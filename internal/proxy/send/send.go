@@ -40,7 +40,7 @@ type Sender struct {
 	cfg       Config
 	transport http.RoundTripper
 	bodies    *body.Budget
-	placed    func(d *route.Decision, ids bool, body func() []byte) // nil for none
+	placed    func(d *route.Decision, ids bool, keep func(most int) *body.Kept) // nil for none
 	log       *slog.Logger
 	asks      *askMemory
 	withheld  atomic.Int64 // the minute in which it was last logged, see noteWithheld
@@ -52,7 +52,7 @@ func New(
 	cfg Config,
 	transport http.RoundTripper,
 	bodies *body.Budget,
-	placed func(d *route.Decision, ids bool, body func() []byte),
+	placed func(d *route.Decision, ids bool, keep func(most int) *body.Kept),
 	log *slog.Logger,
 ) *Sender {
 	cfg.SessionHeader = http.CanonicalHeaderKey(cfg.SessionHeader)
