@@ -481,7 +481,15 @@ func splitClientLeaves(t *testing.T, as func(pairs) pairs) {
 			t.Fatal(err)
 		}
 		if phase == "prefill" {
-			time.AfterFunc(100*time.Millisecond, cancel)
+			go func() {
+				defer cancel()
+				for range patience {
+					if p.engines["p0"].Stats().Open > 0 { // one that leaves sooner may never have come
+						return
+					}
+					time.Sleep(pause)
+				}
+			}()
 		}
 		if res, err := p.client.Do(req); err == nil {
 			_, _ = res.Body.Read(make([]byte, 100))
