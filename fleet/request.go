@@ -74,7 +74,7 @@ type Request struct {
 type Attempt struct {
 	Tried   []string // names of endpoints at which it already failed (retries)
 	Refused []string // those of Tried and TriedPrefill whose engines asked for less traffic (Busy), and did not fail
-	Lacked  bool     // an endpoint in Tried does not have Path: only those that may have it are left
+	Lacking []string // those of Tried that do not have Path: only endpoints that may have it are left
 	// a working engine may have computed part of it already: the retry counts against the budget and can fail with
 	// ErrRetryBudget
 	Again bool

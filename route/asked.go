@@ -28,7 +28,7 @@ type asked struct {
 	who   *conversation.Found // the conversation, in the scope of the answer
 	size  size.Prompt         // tokens, and where each block ends
 	asker backlog.Asker
-	away  string // see Decision.Away
+	away  Away // that holds the response
 
 	*scratch
 }

@@ -99,7 +99,7 @@ func (r *readers) available(q *asked, seen *noticed, s *search) (members []pool.
 		switch {
 		case slices.ContainsFunc(members, has):
 			members = keep(members, has)
-		case q.req.Lacked:
+		case len(q.req.Lacking) > 0:
 			return nil, is, r.noEndpoint(q, s, is.model)
 		default:
 			members = keep(members, func(m pool.Member) bool { return lacking.Had(m.Endpoint()) })
@@ -250,19 +250,21 @@ func (r *readers) bestMembers(q *asked, seen *noticed, s *search, model string) 
 	return members
 }
 
-// selectBest selects the members of the best rank present, where ejections for failed requests may be ignored. It
-// counts the members of the right role.
+// selectBest selects the members of the best rank present, where ejections for failed requests may be ignored. Those
+// whose context the prompt exceeds come after busy ones. It counts the members of the right role.
 func (r *readers) selectBest(q *asked, s *search, model string, by health.Ejections) (
 	members []pool.Member,
 	census health.Census,
 ) {
 	members = q.members[:0]
-	best, splits, avoids := health.Unfit, q.pool.Splits(), len(tried(q.req, s.leg))+len(q.req.Exclude) > 0
+	best, splits, avoids := place(health.Unfit, false), q.pool.Splits(), len(tried(q.req, s.leg))+len(q.req.Exclude) > 0
 	slots, divides := q.pool.Slots(), q.pool.Divides() && model != ""
 	plain := !splits && !q.pool.Divides() && !avoids && q.req.Kinds == nil // fit is all that it takes
+	tokens, uniform := q.size.Tokens+q.req.MaxTokens, q.pool.Uniform()
 	for i := range q.pool.Len() {
 		m := q.pool.Member(i)
-		if plain && best == health.Fit && r.shortlist.Fit(slots.At(i)) {
+		short := !uniform && m.Context() > 0 && m.Context() <= tokens
+		if plain && !short && best == place(health.Fit, false) && r.shortlist.Fit(slots.At(i)) {
 			census.All++
 			members = append(members, m)
 			continue
@@ -278,17 +280,30 @@ func (r *readers) selectBest(q *asked, s *search, model string, by health.Ejecti
 			}
 		}
 		r.health.Count(q.now, m.Endpoint().Slot(), rank, &census)
-		if rank > best || avoids && q.avoids(m.Endpoint().Name(), s.leg) {
+		at := place(rank, short)
+		if at > best || avoids && q.avoids(m.Endpoint().Name(), s.leg) {
 			continue
 		}
-		if rank < best {
-			best = rank
+		if at < best {
+			best = at
 			members = members[:0]
 		}
 		members = r.pools.Serving(m, members, &q.others)
 	}
 	q.members = members
 	return members, census
+}
+
+// place is where a rank stands, least first, of an endpoint whose context the prompt exceeds or not. It may take the
+// prompt all the same, since the size is an estimate; one that fails takes none.
+func place(rank health.Rank, short bool) (at int) {
+	if rank >= health.Ejected {
+		at = 2
+	}
+	if short {
+		at++
+	}
+	return at*int(health.Unfit+1) + int(rank)
 }
 
 // avoids reports whether an endpoint is not to take a leg: it has failed, or is excluded by the request.
@@ -329,7 +344,7 @@ func (r *readers) holder(q *asked, name string) (m pool.Member, found bool, err 
 			continue
 		}
 		if s := r.health.State(q.now, m.Endpoint().Slot()); s == fleet.StateDown || slices.Contains(q.req.Tried, name) {
-			q.away = name
+			q.away = Away{name, NeedResponse}
 			break
 		}
 		return m, true, nil
@@ -342,6 +357,31 @@ func (r *readers) holder(q *asked, name string) (m pool.Member, found bool, err 
 		Why:        fmt.Sprintf("%s holds the response and is down or has left", name),
 		RetryAfter: time.Second,
 	}
+}
+
+// elsewhere is another endpoint that has what the request needs where the chosen one, of such a context, may lack that.
+func (r *readers) elsewhere(q *asked, chosen registry.Endpoint, context int) Away {
+	if q.away.Endpoint != "" {
+		return q.away
+	}
+	tokens, paths := q.size.Tokens+q.req.MaxTokens, r.endpoints.Absences(q.req.Path)
+	short := context > 0 && context <= tokens
+	unsure := (len(q.req.Tried) > 0 || paths.Served()) && !paths.Serves(q.now, chosen)
+	if !short && !unsure {
+		return Away{}
+	}
+	for i := range q.pool.Len() {
+		m := q.pool.Member(i)
+		ep := m.Endpoint()
+		switch has := slices.Contains(q.req.Tried, ep.Name()) || paths.Serves(q.now, ep); {
+		case ep == chosen:
+		case short && m.Context() > tokens:
+			return Away{ep.Name(), NeedContext}
+		case unsure && has && !slices.Contains(q.req.Lacking, ep.Name()):
+			return Away{ep.Name(), NeedPath}
+		}
+	}
+	return Away{}
 }
 
 // pinned is the endpoint that the request is pinned to.

@@ -179,7 +179,7 @@ func (r *Router) describeChoice(q *asked, chose *chosen, p *placement, ep regist
 	made.Leg, made.Why, made.Weighed, made.CacheGate = v.Leg, chose.why, chose.weighed, v.CacheGate
 	made.TellSession, made.Precedence, made.Passed = ep.KeepsSessions(), ep.Precedence(), chose.passed
 	made.Answered, made.Lost = r.endpoints.Answered(ep, q.req.Path)
-	made.Away = q.away
+	made.Away = r.readers.elsewhere(q, ep, c.Context)
 	if v.Leg == fleet.LegPrefill {
 		made.Handover = ep.Handover()
 	}

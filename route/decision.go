@@ -27,9 +27,9 @@ type Decision struct {
 	TellSession bool             // the endpoint is to be told Session, see fleet.Report.Sessions
 	Precedence  fleet.Precedence // how the endpoint reads priorities
 	Reason      pick.Reason
-	Away        string // the endpoint that holds the response that the request refers to, and cannot take it now
-	Candidates  int    // how many endpoints were eligible
-	Full        int    // how many more would have been, had their caches room for the session, see Config.Admission
+	Away        Away
+	Candidates  int // how many endpoints were eligible
+	Full        int // how many more would have been, had their caches room for the session, see Config.Admission
 	// of an alias whose models are in order: those before Model, which were passed over. A conversation that keeps its
 	// model has none
 	Passed []PassedOver
@@ -54,6 +54,33 @@ type Decision struct {
 
 	Peer     fleet.Peer // learnt facts about the endpoint, for KV transfers
 	Handover string     // of a prefill leg: see Report.Handover
+}
+
+// Away is another endpoint that has what the request needs, as far as is known, where the chosen one may lack that: it
+// cannot take the request now. What the chosen one says of it is not the last word.
+type Away struct {
+	Endpoint string // "" for none
+	Need     Need
+}
+
+// Need is something that not every endpoint of a model has.
+type Need uint8
+
+// What a request may need: the response that it refers to, as long a context, and its path.
+const (
+	NeedResponse Need = iota + 1
+	NeedContext
+	NeedPath
+)
+
+// Error is why the request cannot be answered now.
+func (a *Away) Error(pool string) *NoEndpointError {
+	has := [...]string{
+		NeedResponse: "holds the response", NeedContext: "has a longer context", NeedPath: "serves the path",
+	}[a.Need]
+	return &NoEndpointError{
+		Pool: pool, Why: a.Endpoint + " " + has + " and cannot take the request now", RetryAfter: time.Second,
+	}
 }
 
 // AtHolder reports whether the endpoint is known to hold the response that the request refers to.

@@ -199,6 +199,84 @@ func TestHolderIsAway(t *testing.T) {
 	}
 }
 
+// TestOnlyOneHasIt: what one engine alone has, the path or as long a context, is not said to be lacking by another one
+// while that engine refuses, fails or is down: clients would not come again.
+func TestOnlyOneHasIt(t *testing.T) {
+	const (
+		notFound = `{"detail":"Not Found"}`
+		tooLong  = `{"error":{"message":"This model's maximum context length is 4096 tokens.","code":400}}`
+	)
+	short := `{"model":"m","max_tokens":4,"messages":[{"role":"user","content":"hi"}]}`
+	long := strings.Replace(short, "hi", strings.Repeat("word ", 8000), 1)
+	for _, need := range []struct {
+		name, path, body string
+		status           int // of the engine that lacks it
+		lack, why        string
+		unknown          int // what the client gets while nothing is known of the one that is down
+	}{
+		{"path", "/v1/messages", short, 404, notFound, "e0 serves the path", 404},
+		{"context", "/v1/chat/completions", long, 400, tooLong, "e0 has a longer context", 503},
+		{"another fault", "/v1/chat/completions", short, 400, tooLong, "", 400},
+	} {
+		for _, away := range []struct {
+			name   string
+			status int
+			served bool // it has answered before
+		}{
+			{"full", 503, true},
+			{"full at first", 503, false},
+			{"refuses", 429, true},
+			{"fails", 500, true},
+			{"down", 0, true},
+			{"down at first", 0, false},
+		} {
+			t.Run(need.name+", "+away.name, func(t *testing.T) {
+				status := 200
+				has := func(w http.ResponseWriter, req *http.Request) {
+					_, _ = io.Copy(io.Discard, req.Body)
+					w.WriteHeader(status)
+					_, _ = io.WriteString(w, chatAnswer)
+				}
+				r := newRig(t, proxy.Config{Retries: 2, Pinning: true}, has, answers(need.status, need.lack))
+				for i, context := range []int{131072, 4096} {
+					r.fleet.Observe(route.Probed{Endpoint: "e" + strconv.Itoa(i), Report: fleet.Report{
+						Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m", ContextTokens: context}},
+					}})
+				}
+				if away.served {
+					r.post(need.path, short, "X-Warmpath-Pin", "e0")
+				}
+				want := 503
+				if status = away.status; status == 0 {
+					r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Refused: true}})
+					if !away.served {
+						want = need.unknown
+					}
+				}
+				why := need.why
+				if why == "" { // the engine's own word
+					want, why = need.status, need.lack
+				}
+				for range 2 {
+					res, body := r.post(need.path, need.body)
+					if body == chatAnswer { // e0 was asked last
+						continue
+					}
+					if res.StatusCode != want {
+						t.Errorf("client got %d %q, want %d", res.StatusCode, body, want)
+					}
+					if again := res.Header.Get("Retry-After"); (again != "") != (want == 503) {
+						t.Errorf("Retry-After is %q", again)
+					}
+					if want != 404 && !strings.Contains(body, why) {
+						t.Errorf("client got %q, want %q in it", body, why)
+					}
+				}
+			})
+		}
+	}
+}
+
 // TestUsageIsTakenOutOfStreamsOfKnownLength: an engine, or what stands before it, may send all events with a
 // Content-Length. The chunk that the router had asked for reached clients that had not.
 func TestUsageIsTakenOutOfStreamsOfKnownLength(t *testing.T) {

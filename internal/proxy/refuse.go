@@ -133,18 +133,15 @@ func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 		return next, why
 	case lack.Other && c.Request.Follows != "" && !a.d.AtHolder():
 		a.lacks = true
-		if next = a.another(); next == nil && a.d.Away != "" { // the response is not gone
-			why = &route.NoEndpointError{
-				Pool:       a.d.Pool,
-				Why:        a.d.Away + " holds the response and cannot take the request now",
-				RetryAfter: time.Second,
-			}
-		}
-		return next, why
+		return a.elsewhere(route.NeedResponse)
+	case a.d.Away.Need == route.NeedContext && tooLong(res.StatusCode) && c.Transport == nil:
+		a.lacks = true
+		return a.elsewhere(route.NeedContext)
 	case !lack.Path:
 		return nil, nil
 	}
-	a.fin.Absent, c.Request.Lacked = true, true
+	a.fin.Absent = true
+	c.Request.Lacking = append(c.Request.Lacking, a.d.Endpoint.Name)
 	if a.d.Answered {
 		c.away = true
 		if !a.d.Lost { // once, until it answers there again
@@ -153,8 +150,8 @@ func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 				"endpoint", a.d.Endpoint.Name, "path", c.R.URL.Path, "status", res.StatusCode)
 		}
 	}
-	if next = a.another(); next != nil {
-		return next, nil
+	if next, why = a.elsewhere(route.NeedPath); next != nil || why != nil {
+		return next, why
 	}
 	asked, prompts := c.R.URL.Path, c.API != prompt.Other || strings.HasPrefix(c.R.URL.Path, "/api/")
 	if a.d.Kind == fleet.KindUnknown || a.d.Kind == fleet.KindOther ||
@@ -169,4 +166,19 @@ func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 		lacks.Meant = whole
 	}
 	return nil, lacks
+}
+
+// elsewhere has another endpoint answer that may have what this one lacks. Where there is none now, the client is told
+// to come again if one has it that cannot take the request: what this one says would be the end of a conversation.
+func (a *attempt) elsewhere(need route.Need) (next *route.Plan, why error) {
+	if next = a.another(); next == nil && a.d.Away.Need == need {
+		return nil, a.d.Away.Error(a.d.Pool)
+	}
+	return next, nil
+}
+
+// tooLong reports whether an engine may have refused a prompt for its length.
+func tooLong(status int) bool {
+	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge ||
+		status == http.StatusUnprocessableEntity
 }

@@ -67,7 +67,7 @@ func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
 	s.view.Candidates, s.view.Sharers, s.view.Rand, s.view.Source = candidates, sharers, nil, nil
 	s.request = *req
 	s.request.Trail, s.request.Exclude, s.request.Owned = nil, nil, nil
-	s.request.Tried, s.request.TriedPrefill, s.request.Refused = nil, nil, nil
+	s.request.Tried, s.request.TriedPrefill, s.request.Refused, s.request.Lacking = nil, nil, nil, nil
 	s.request.Content, s.request.ShadowContent, s.request.Tokens, s.request.Kinds = nil, nil, nil, nil
 	s.retry, s.pool, s.session = len(req.Tried) > 0 || req.Instead != 0, d.Pool, d.Session
 	names := s.content.Blocks[:0]

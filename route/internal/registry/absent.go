@@ -18,6 +18,7 @@ const passing = 5 * time.Second
 type served struct {
 	path  string
 	has   map[int]struct{} // those that have answered under it
+	had   map[int]struct{} // those that did before they were restarted, and have not lacked it since
 	lacks map[int]time.Time
 	until time.Time // none lacks it from then on
 }
@@ -37,7 +38,9 @@ func (t *Table) served(path string) *served {
 
 // addPath makes an entry for a path.
 func (t *Table) addPath(path string) *served {
-	t.paths = append(t.paths, served{path: strings.Clone(path), has: map[int]struct{}{}, lacks: map[int]time.Time{}})
+	t.paths = append(t.paths, served{
+		path: strings.Clone(path), has: map[int]struct{}{}, had: map[int]struct{}{}, lacks: map[int]time.Time{},
+	})
 	return &t.paths[len(t.paths)-1]
 }
 
@@ -55,6 +58,7 @@ func (t *Table) Absent(now time.Time, e Endpoint, path string) {
 		most = passing
 	}
 	until := now.Add(most)
+	delete(p.had, e.r.slot)
 	if p.lacks[e.r.slot] = until; until.After(p.until) {
 		p.until = until
 	}
@@ -78,8 +82,12 @@ func (t *Table) Present(e Endpoint, path string) {
 func (t *Table) Restarted(e Endpoint) {
 	e.r.windows = nil
 	for i := range t.paths {
-		delete(t.paths[i].has, e.r.slot)
-		delete(t.paths[i].lacks, e.r.slot)
+		p := &t.paths[i]
+		if _, ok := p.has[e.r.slot]; ok {
+			p.had[e.r.slot] = struct{}{}
+		}
+		delete(p.has, e.r.slot)
+		delete(p.lacks, e.r.slot)
 	}
 }
 
@@ -94,15 +102,15 @@ func (r Reader) Answered(e Endpoint, path string) (did, lost bool) {
 
 // Absences are the endpoints that lack one path. The zero value is for a path that all are believed to have.
 type Absences struct {
-	lacks map[int]time.Time
-	had   map[int]struct{}
-	until time.Time
+	lacks    map[int]time.Time
+	has, had map[int]struct{}
+	until    time.Time
 }
 
 // Absences finds them.
 func (r Reader) Absences(path string) Absences {
 	if p := r.t.served(path); p != nil {
-		return Absences{p.lacks, p.has, p.until}
+		return Absences{p.lacks, p.has, p.had, p.until}
 	}
 	return Absences{}
 }
@@ -115,6 +123,16 @@ func (a Absences) Has(now time.Time, e Endpoint) bool { return now.Before(a.lack
 
 // Had reports whether the endpoint has answered under the path, so that it lacks it for a moment at most.
 func (a Absences) Had(e Endpoint) bool {
-	_, ok := a.had[e.r.slot]
+	_, ok := a.has[e.r.slot]
 	return ok
+}
+
+// Served reports whether an endpoint is believed to have the path because it has answered under it.
+func (a Absences) Served() bool { return len(a.has)+len(a.had) > 0 }
+
+// Serves reports whether the endpoint is believed to have the path because it has answered under it, in this process or
+// before.
+func (a Absences) Serves(now time.Time, e Endpoint) bool {
+	_, before := a.had[e.r.slot]
+	return (before || a.Had(e)) && !a.Has(now, e)
 }

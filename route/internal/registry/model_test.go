@@ -430,6 +430,22 @@ func TestAbsences(t *testing.T) {
 	if !lacks(now.Add(passing-1), es[0], "/p") || lacks(now.Add(passing), es[0], "/p") {
 		t.Error("one that has answered under the path is asked again too soon or too late")
 	}
+	// one that has answered there in a former process is believed to have it, until it lacks it or is another one
+	serves := func(e Endpoint, path string) bool { return table.Reader().Absences(path).Serves(now, e) }
+	if table.Present(es[0], "/s"); !serves(es[0], "/s") || serves(es[1], "/s") {
+		t.Error("the wrong endpoint serves the path")
+	}
+	if table.Restarted(es[0]); !serves(es[0], "/s") || !table.Reader().Absences("/s").Served() {
+		t.Error("after a restart nothing serves the path")
+	}
+	if table.Absent(now, es[0], "/s"); serves(es[0], "/s") || table.Reader().Absences("/s").Served() {
+		t.Error("what lacks the path serves it")
+	}
+	table.Present(es[1], "/s")
+	if table.Free(es[1]); table.Reader().Absences("/s").Served() {
+		t.Error("what has left serves the path")
+	}
+	table.bySlot[es[1].Slot()], table.free = es[1], nil
 	table.Restarted(es[0])
 	if table.Absent(now, es[0], "/p"); !answered(es[0], "/p", false, false) ||
 		!lacks(now.Add(passing), es[0], "/p") {

@@ -193,6 +193,9 @@ func (t *Table) Forget(e Endpoint) {
 // Free makes an endpoint's slot free.
 func (t *Table) Free(e Endpoint) {
 	t.Restarted(e)
+	for i := range t.paths {
+		delete(t.paths[i].had, e.r.slot)
+	}
 	t.free, t.bySlot[e.r.slot] = append(t.free, e.r.slot), Endpoint{}
 }
 
