@@ -30,7 +30,12 @@ func TestMistakesSayWhatToDo(t *testing.T) {
 		[]byte("endpoints:\n\t- url: http://a:1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "tls.yaml"),
+		[]byte("engine_tls: {ca_file: ca.pem}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct{ line, want string }{
+		{"check -c tls.yaml", `tls.yaml:1:14: unknown key "ca_file"; here it is "ca"`},
 		{"engine --speed 0", "--speed must be above 0 (1 is real time), got 0"},
 		{"engine --speed NaN", "--speed must be above 0"},
 		{"engine --listen foo", "--listen is HOST:PORT, such as 127.0.0.1:9001"},

@@ -60,6 +60,7 @@ var otherNames = map[string]string{
 	"port": "listen", "host": "listen", "bind": "listen", "address": "listen",
 	"strategy": "policy", "algorithm": "policy", "routing": "policy", "load_balancing": "policy",
 	"model_aliases": "models",
+	"ca_file":       "ca", "ca_cert": "ca", "cert_file": "cert", "certificate": "cert", "private_key": "key",
 }
 
 // Parse is Load with the file's content given.
