@@ -204,15 +204,17 @@ func (a *Admin) viewStats() statsView {
 	if a.c.Concerns != nil {
 		concerns = a.c.Concerns()
 	}
-	return statsView{
+	v := statsView{
 		concerns: concerns,
 		Config:   running, Ready: ready, Why: why, Version: a.c.Version,
 		UptimeSeconds: a.c.Now().Sub(a.c.Started).Seconds(), Decisions: s.Decisions, Leases: s.Leases,
 		DoubleFinished: s.DoubleFinished, Sessions: s.Sessions, SessionHits: s.SessionHits,
 		SessionMisses: s.SessionMisses, SessionEvictions: s.SessionEvictions, Held: s.Held, HeldTokens: s.HeldTokens,
 		Responses: s.Responses, Served: a.c.Tally.total(), Aliases: a.aliases(), Unserved: a.unserved(),
-		Idle: a.unmatched(), Foreign: a.c.Tally.refused(a.c.Now()), Unsalted: a.c.Tally.unsalted(a.c.Now()),
+		Idle: a.unmatched(),
 	}
+	a.c.Tally.lately(a.c.Now(), &v)
+	return v
 }
 
 // aliases are those of several models, with what became of the requests for each.

@@ -13,7 +13,7 @@ import (
 const (
 	recent     = 256              // times to first token kept for quantiles, the newest
 	maxTallied = 4096             // endpoints counted one by one between two looks at the status page
-	troubleFor = 15 * time.Minute // that a refused page, or a request without a salt, is a trouble
+	troubleFor = 15 * time.Minute // that what one request has shown is a trouble
 	failedFrom = 500              // statuses from here on are failures; a client's own errors are not
 )
 
@@ -28,6 +28,7 @@ type Tally struct {
 
 	foreign *foreignPage // the latest that was refused; nil for none
 	bare    *unsalted    // the latest request without a salt; nil for none
+	vain    *misnamed    // the latest request for a model that its engine does not have; nil for none
 
 	past    history
 	compare func() []Beside // nil without shadows
@@ -72,32 +73,29 @@ type unsalted struct {
 	At       time.Time `json:"at"`
 }
 
-// unsalted is the latest such request; nil when there was none lately.
-func (t *Tally) unsalted(now time.Time) *unsalted {
-	if t == nil {
-		return nil
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.bare == nil || now.Sub(t.bare.At) > troubleFor {
-		return nil
-	}
-	one := *t.bare
-	return &one
+// misnamed is a request whose engine does not have the model that its endpoint is declared with.
+type misnamed struct {
+	Endpoint string    `json:"endpoint"`
+	Model    string    `json:"model"`
+	At       time.Time `json:"at"`
 }
 
-// refused is the latest page that was refused; nil when none was lately.
-func (t *Tally) refused(now time.Time) *foreignPage {
+// lately tells what was noted a short while ago.
+func (t *Tally) lately(now time.Time, st *statsView) {
 	if t == nil {
-		return nil
+		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.foreign == nil || now.Sub(t.foreign.At) > troubleFor {
-		return nil
+	if n := t.foreign; n != nil && now.Sub(n.At) <= troubleFor {
+		st.Foreign = n
 	}
-	page := *t.foreign
-	return &page
+	if n := t.bare; n != nil && now.Sub(n.At) <= troubleFor {
+		st.Unsalted = n
+	}
+	if n := t.vain; n != nil && now.Sub(n.At) <= troubleFor {
+		st.Misnamed = n
+	}
 }
 
 // NewTally starts at nothing.
@@ -117,6 +115,9 @@ func (t *Tally) served(s *live.Served) {
 	}
 	if s.Unsalted != "" {
 		t.bare = &unsalted{Endpoint: s.Unsalted, API: s.API, At: s.Ended}
+	}
+	if s.Misnamed.Endpoint != "" {
+		t.vain = &misnamed{s.Misnamed.Endpoint, s.Misnamed.Model, s.Ended}
 	}
 	t.asked(s)
 	failures := t.all.failed

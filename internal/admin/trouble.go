@@ -77,6 +77,11 @@ func listTroubles(endpoints []endpointView, st *statsView, past []point, replica
 			"a proxy in front passes it on. Otherwise a page tries to use your engines.", p.Name, p.Name),
 			"Requests of a browser are refused, since the name is not known here: %q.", p.Name)
 	}
+	if m := st.Misnamed; m != nil {
+		add(warn, m.Endpoint, "Correct models at the endpoint, or start the engine with that model.",
+			"Its engine does not have a model that it is declared with: %s. Each such request is sent there in vain.",
+			m.Model)
+	}
 	if u := st.Unsalted; u != nil {
 		add(warn, u.Endpoint,
 			"Set tenants.salt_required: true to refuse such requests (WARMPATH_TENANTS_SALT_REQUIRED=true), "+

@@ -152,6 +152,9 @@ func TestTroubles(t *testing.T) {
 			nil, "",
 			[]string{`warn Requests of a browser are refused, since the name is not known here: "llm.example".`},
 		},
+		{"another model", []endpointView{up("a", nil)}, statsView{Ready: true, UptimeSeconds: 600, Misnamed: &misnamed{
+			Endpoint: "a", Model: "llama",
+		}}, nil, "", []string{"warn Its engine does not have a model that it is declared with: llama."}},
 		{"no salt", []endpointView{up("a", nil)}, statsView{Ready: true, UptimeSeconds: 600, Unsalted: &unsalted{
 			Endpoint: "a", API: "messages",
 		}}, nil, "", []string{`warn Tenants share this engine's cache although tenants.cache_salt is on: it takes no salt in the API messages.`}},

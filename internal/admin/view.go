@@ -138,6 +138,7 @@ type statsView struct {
 
 	concerns []Concern
 	Foreign  *foreignPage `json:"foreign,omitempty"`  // a page whose requests were refused lately
+	Misnamed *misnamed    `json:"misnamed,omitempty"` // a request whose engine lately lacked a declared model
 	Unsalted *unsalted    `json:"unsalted,omitempty"` // a request that lately reached an engine without a salt
 }
 

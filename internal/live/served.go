@@ -20,7 +20,8 @@ type Served struct {
 	Limit    string // setting that refused the request or cut its wait; "" for none
 	Foreign  string // host name or origin of the page whose request was refused for it; "" for none
 	Unsalted string // name of an endpoint that got it without the salt that keeps its tenant's cache apart; "" for none
-	Refused  bool   // no engine was sent the request, or Limit cut it
+	Misnamed Misnamed
+	Refused  bool // no engine was sent the request, or Limit cut it
 	Class    fleet.Class
 	Queued   time.Duration // time in the router's queue
 	Attempts int           // endpoints tried
@@ -58,6 +59,10 @@ func (s *Served) FirstToken() (d time.Duration, ok bool) {
 	}
 	return s.FirstByte.Sub(s.Started), true
 }
+
+// Misnamed is an endpoint that is declared with a model which its engine said that it does not have. The zero value is
+// none.
+type Misnamed struct{ Endpoint, Model string }
 
 // Listener is a set of optional functions that hear what happens. They are called one at a time and must not block.
 type Listener struct {

@@ -1,9 +1,13 @@
 package proxy_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/route"
 )
 
 // TestModelGoneAtOneEndpoint: an engine that does not have the model any more has done nothing, so another one answers.
@@ -39,5 +43,36 @@ func TestModelGoneAtOneEndpoint(t *testing.T) {
 				}
 			}
 		}))
+	}
+}
+
+// TestMisnamed: an engine that does not have the model that its endpoint is declared with is told, in the log once and
+// with each request that was sent there in vain.
+func TestMisnamed(t *testing.T) {
+	const gone = `{"error":{"message":"The model ` + "`m`" + ` does not exist.","type":"NotFoundError","code":404}}`
+	for _, declared := range []bool{true, false} {
+		r := newRig(t, proxy.Config{Retries: 2}, answers(404, gone), answers(200, chatAnswer))
+		all := r.fleet.Status()
+		first, second := all[0].Endpoint, all[1].Endpoint
+		if first.Models = nil; declared {
+			first.Models = []string{"m"}
+		}
+		r.fleet.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{first, second}})
+		for i := range 2 {
+			if res, body := r.post("/v1/chat/completions", chatBody); res.StatusCode != 200 {
+				t.Errorf("client got %d %q", res.StatusCode, body)
+			}
+			want := live.Misnamed{}
+			if declared {
+				want = live.Misnamed{Endpoint: "e0", Model: "m"}
+			}
+			if got := r.last(i + 1).Misnamed; got != want {
+				t.Errorf("declared: %t, told of %+v", declared, got)
+			}
+		}
+		lines := strings.Count(r.log.String(), "does not have a model that its endpoint is declared with")
+		if lines > 1 || (lines == 1) != declared {
+			t.Errorf("declared: %t, %d lines: %s", declared, lines, r.log.String())
+		}
 	}
 }

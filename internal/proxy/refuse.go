@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/client"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
@@ -119,6 +120,9 @@ func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 	switch lack := a.Lacks(res); {
 	case lack.Model:
 		a.lacks = true
+		if a.Misnamed() {
+			c.served.Misnamed = live.Misnamed{Endpoint: a.d.Endpoint.Name, Model: a.d.Model}
+		}
 		if a.d.Pool == c.Request.Model { // not of those that take any name
 			c.p.moved.lacked(time.Now(), c.Request.Model)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/warmpath/warmpath/engine"
@@ -155,6 +156,21 @@ func (a *Outgoing) NoSalt() {
 		a.unsalted = true
 		a.noteUnsalted()
 	}
+}
+
+// Misnamed reports whether the endpoint is declared with the model, which its engine has just said that it does not
+// have, and logs that once for each endpoint.
+func (a *Outgoing) Misnamed() bool {
+	if !slices.Contains(a.d.Endpoint.Models, a.d.Model) {
+		return false
+	}
+	fresh := false
+	a.s.asks.note(a.d.Endpoint.Name, func(n *askNote) { fresh, n.misnamed = !n.misnamed, true })
+	if fresh {
+		a.s.log.Warn("an engine does not have a model that its endpoint is declared with: each such request is sent "+
+			"there in vain", "endpoint", a.d.Endpoint.Name, "model", a.d.Model, "do", "models at the endpoint")
+	}
+	return true
 }
 
 // Unsalted reports whether the request should have had a salt, and has none.

@@ -34,6 +34,7 @@ type askNote struct {
 	answers      bool      // it answered a client that asked with a chunk of its own
 
 	unsalted bool // it was logged that it takes no salt
+	misnamed bool // it was logged that it lacks a model that it is declared with
 
 	fromZero bool // its ranks are counted from 0, whatever its metrics call them
 
