@@ -88,6 +88,55 @@ func TestInUseStays(t *testing.T) {
 	}
 }
 
+// TestRefusedForAnotherReason: prompts that a full engine refuses for what else they say (a parameter, a key), or that
+// end before they are computed, take from the estimate what as many of them as wait at a time have room for, of what
+// was used longest ago, however many come. What is computed next has their room, for which the engine evicts just that.
+func TestRefusedForAnotherReason(t *testing.T) {
+	for _, atOnce := range []int{1, 2} {
+		for _, o := range []fleet.Outcome{fleet.ClientError, fleet.Busy, fleet.Abandoned} {
+			e := newEngines(t, 2, Facts{CacheTokens: 1600, BlockTokens: 16})
+			both := func(i int) {
+				for slot := range 2 {
+					e.serve(slot, "", said(words(i, 160)), -1, 1)
+				}
+			}
+			for i := range 10 {
+				both(i)
+			}
+			for i := range 20 {
+				var waiting []uint32
+				for k := range atOnce {
+					n, _ := e.place(0, "", said(words(100+2*i+k, 160)))
+					waiting = append(waiting, n)
+				}
+				for _, n := range waiting {
+					e.end(n, o, -1, 0)
+				}
+			}
+			predicted := func(i int) [2]int {
+				var got [2]int
+				for slot := range got {
+					got[slot] = e.cached(slot, "", said(words(i, 160)))
+				}
+				return got
+			}
+			for i := 1 + atOnce; i < 10; i++ {
+				if got := predicted(i); got != [2]int{144, 144} {
+					t.Errorf("%v, %d at once: of prompt %d %v are predicted, want 144 twice", o, atOnce, i, got)
+				}
+			}
+			for i := range atOnce {
+				both(1000 + i)
+			}
+			for i := range 10 {
+				if got := predicted(i); got[0] != got[1] {
+					t.Errorf("%v, %d at once: of prompt %d then %v are predicted", o, atOnce, i, got)
+				}
+			}
+		}
+	}
+}
+
 // TestAnswersThatDoNotComeBack: parts that a client omits from its next prompt, such as reasoning, are not found there,
 // which says nothing about the cache's capacity.
 func TestAnswersThatDoNotComeBack(t *testing.T) {
