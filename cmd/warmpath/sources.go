@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -175,7 +174,7 @@ func openSources(
 		sources = append(sources, f)
 	}
 	for _, c := range cfg.Discovery.DNS {
-		d, err := discovery.NewDNS(c, net.DefaultResolver, keys, log)
+		d, err := discovery.NewDNS(c, discovery.System(), keys, log)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -112,12 +112,6 @@ func (c DNSConfig) engine(address string) EndpointConfig {
 	}.At(c.Scheme, address)
 }
 
-// Resolver is the part of net.Resolver that the DNS source uses.
-type Resolver interface {
-	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
-	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
-}
-
 // DNS looks a name up periodically and publishes the engines as source "dns:NAME". Their names are host:port, sorted.
 type DNS struct {
 	c        DNSConfig
@@ -180,8 +174,7 @@ func (d *DNS) look(ctx context.Context, publish Publish) {
 	if ctx.Err() != nil {
 		return
 	}
-	var dnsErr *net.DNSError
-	gone := err == nil && len(found) == 0 || errors.As(err, &dnsErr) && dnsErr.IsNotFound
+	gone := err == nil && len(found) == 0 || isNotFound(err)
 	switch {
 	case gone:
 		d.misses++
@@ -248,11 +241,16 @@ func (d *DNS) resolve(ctx context.Context) ([]fleet.Endpoint, error) {
 	return out, nil
 }
 
+// hosts looks addresses up, those of the second family only once it is known that there are none of the first: asked
+// for both at once, package net leaves out the family whose look-up fails.
 func (d *DNS) hosts(ctx context.Context) ([]target, error) {
-	network := map[string]string{"host": "ip", "a": "ip4", "aaaa": "ip6"}[d.c.Type]
-	addrs, err := d.resolver.LookupNetIP(ctx, network, d.c.Name)
-	if err != nil {
-		return nil, err
+	networks := map[string][]string{"host": {"ip4", "ip6"}, "a": {"ip4"}, "aaaa": {"ip6"}}[d.c.Type]
+	var addrs []netip.Addr
+	for i := 0; i < len(networks) && len(addrs) == 0; i++ {
+		var err error
+		if addrs, err = d.resolver.LookupNetIP(ctx, networks[i], d.c.Name); err != nil && !isNotFound(err) {
+			return nil, err
+		}
 	}
 	for i := range addrs {
 		a := addrs[i].Unmap()
@@ -260,9 +258,6 @@ func (d *DNS) hosts(ctx context.Context) ([]target, error) {
 			return nil, fmt.Errorf("%s is no host's address; name servers that filter answer so for what they block", a)
 		}
 		addrs[i] = a
-	}
-	if d.c.Type == "host" && slices.ContainsFunc(addrs, netip.Addr.Is4) {
-		addrs = slices.DeleteFunc(addrs, netip.Addr.Is6)
 	}
 	var out []target
 	for _, a := range addrs {

@@ -24,32 +24,51 @@ var silent = slog.New(slog.DiscardHandler)
 
 // zone answers with one step of a script for each look-up; the last step repeats.
 type zone struct {
-	steps   []any // []string of addresses, []*net.SRV, or an error
-	asked   int
+	steps []any // []string of addresses, []*net.SRV, an error, or without, which is an error for one family
+	asked []string
+}
+
+// without is an answer of which a family cannot be had.
+type without struct {
 	network string
+	has     []string
 }
 
 func (z *zone) next() any {
-	s := z.steps[min(z.asked, len(z.steps)-1)]
-	z.asked++
-	return s
+	n := len(z.asked) - 1
+	for i, network := range z.asked[:n] {
+		if network == "ip4" && z.asked[i+1] == "ip6" { // the second question of one look-up
+			n--
+		}
+	}
+	return z.steps[min(n, len(z.steps)-1)]
 }
 
 func (z *zone) LookupNetIP(_ context.Context, network, _ string) ([]netip.Addr, error) {
-	z.network = network
-	switch s := z.next().(type) {
-	case []string:
-		var out []netip.Addr
-		for _, a := range s {
-			out = append(out, netip.MustParseAddr(a))
+	z.asked = append(z.asked, network)
+	s := z.next()
+	if w, ok := s.(without); ok {
+		if s = w.has; w.network == network {
+			return nil, broken
 		}
-		return out, nil
-	default:
-		return nil, s.(error)
 	}
+	if err, ok := s.(error); ok {
+		return nil, err
+	}
+	var out []netip.Addr
+	for _, a := range s.([]string) {
+		if a := netip.MustParseAddr(a); a.Is4() == (network == "ip4") {
+			out = append(out, a)
+		}
+	}
+	if len(out) == 0 && len(s.([]string)) > 0 {
+		return nil, notFound
+	}
+	return out, nil
 }
 
 func (z *zone) LookupSRV(context.Context, string, string, string) (string, []*net.SRV, error) {
+	z.asked = append(z.asked, "srv")
 	switch s := z.next().(type) {
 	case []*net.SRV:
 		return "", s, nil
@@ -105,6 +124,19 @@ func TestDNSHosts(t *testing.T) {
 			[][]string{{"10.0.0.1:8000"}, {"10.0.0.1:8000", "10.0.0.2:8000"}, {"10.0.0.2:8000"}},
 		},
 		{"both families count once", []any{[]string{"fd00::1", "10.0.0.1"}}, [][]string{{"10.0.0.1:8000"}}},
+		{
+			"the first family fails",
+			[]any{[]string{"fd00::1", "10.0.0.1"}, without{"ip4", []string{"fd00::1"}}},
+			[][]string{{"10.0.0.1:8000"}},
+		},
+		{
+			"the second family fails and is not needed",
+			[]any{[]string{"10.0.0.1"}, without{"ip6", []string{"10.0.0.2"}}},
+			[][]string{{"10.0.0.1:8000"}, {"10.0.0.2:8000"}},
+		},
+		{"only AAAA, which fails", []any{[]string{"fd00::1"}, without{"ip6", []string{"fd00::1"}}}, [][]string{{
+			"[fd00::1]:8000",
+		}}},
 		{"only AAAA", []any{[]string{"fd00::1"}}, [][]string{{"[fd00::1]:8000"}}},
 		{"a failure keeps the last answer for good", []any{[]string{"10.0.0.1"}, broken}, [][]string{{
 			"10.0.0.1:8000",
@@ -156,11 +188,15 @@ func TestDNSHosts(t *testing.T) {
 }
 
 func TestDNSAsksForTheFamily(t *testing.T) {
-	for typ, want := range map[string]string{"": "ip", "host": "ip", "a": "ip4", "aaaa": "ip6"} {
-		z := &zone{steps: []any{[]string{"10.0.0.1"}}}
-		follow(t, discovery.DNSConfig{Name: "e", Port: 1, Type: typ}, z, 1)
-		if z.network != want || z.asked != 1 {
-			t.Errorf("%q: asked %d times for %q, want once for %q", typ, z.asked, z.network, want)
+	for typ, want := range map[string][2]string{ // of a host with both families, and one with the second
+		"": {"ip4", "ip4 ip6"}, "host": {"ip4", "ip4 ip6"}, "a": {"ip4", "ip4"}, "aaaa": {"ip6", "ip6"},
+	} {
+		for i, has := range [][]string{{"10.0.0.1", "fd00::1"}, {"fd00::1"}} {
+			z := &zone{steps: []any{has}}
+			follow(t, discovery.DNSConfig{Name: "e", Port: 1, Type: typ}, z, 1)
+			if got := strings.Join(z.asked, " "); got != want[i] {
+				t.Errorf("%q of %v: asked for %q, want %q", typ, has, got, want[i])
+			}
 		}
 	}
 }
