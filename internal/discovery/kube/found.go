@@ -41,6 +41,13 @@ func engines(c *discovery.KubernetesConfig, home string, w world) (found []engin
 			found[i].config.Name += "." + c.Namespace
 		}
 	}
+	found = slices.DeleteFunc(found, func(e engine) bool {
+		err := e.config.Validate()
+		if err != nil {
+			problems = append(problems, "pod "+e.config.Name+" is left out: "+err.Error())
+		}
+		return err != nil
+	})
 	// An address counts once, and so does a name: an engine may be in slices of two address families, and a pod that
 	// ends may still be told with an address or a name that a new one has. The one that takes requests counts.
 	slices.SortFunc(found, func(a, b engine) int {
@@ -49,8 +56,9 @@ func engines(c *discovery.KubernetesConfig, home string, w world) (found []engin
 	})
 	addresses, names := map[string]bool{}, map[string]bool{}
 	found = slices.DeleteFunc(found, func(e engine) bool {
-		twice := addresses[e.config.URL] || names[e.config.Name]
-		addresses[e.config.URL], names[e.config.Name] = true, true
+		name, at := e.config.Place()
+		twice := addresses[at] || names[name]
+		addresses[at], names[name] = true, true
 		return twice
 	})
 	slices.SortFunc(found, func(a, b engine) int { return cmp.Compare(a.config.Name, b.config.Name) })
@@ -124,9 +132,7 @@ func podPort(p *pod, want string) (int, error) {
 	var all []port
 	for _, c := range p.Spec.Containers {
 		for _, at := range c.Ports {
-			if at.Protocol == "" || at.Protocol == "TCP" {
-				all = append(all, port{Name: at.Name, Port: at.ContainerPort})
-			}
+			all = append(all, port{Name: at.Name, Port: at.ContainerPort, Protocol: at.Protocol})
 		}
 	}
 	at, err := choose(all, want)
@@ -136,8 +142,9 @@ func podPort(p *pod, want string) (int, error) {
 	return at.Port, nil
 }
 
-// choose returns the port with a name. For "" it returns the only port, or the one named http.
+// choose returns the TCP port with a name. For "" it returns the only one, or the one named http.
 func choose(all []port, want string) (port, error) {
+	all = slices.DeleteFunc(slices.Clone(all), func(p port) bool { return p.Protocol != "" && p.Protocol != "TCP" })
 	var names []string
 	for _, at := range all {
 		if want != "" && at.Name == want || want == "" && (len(all) == 1 || at.Name == "http") {

@@ -232,3 +232,32 @@ func TestOtherNamespace(t *testing.T) {
 		t.Errorf("found %+v", found)
 	}
 }
+
+// TestOneOfMany: what makes an engine none, or the same as another one, costs the others nothing: a name that is none,
+// an address that is written in two ways, a port beside that is not for HTTP.
+func TestOneOfMany(t *testing.T) {
+	ports := []any{
+		map[string]any{"name": "http-api", "port": 8000},
+		map[string]any{"name": "gossip", "port": 7946, "protocol": "UDP"},
+	}
+	w := world{slices: []*endpointSlice{
+		read[endpointSlice](t, sliceOf("a", "IPv4", ports, endpointOf("vllm-0", "10.0.0.1", true, false))),
+		read[endpointSlice](t, sliceOf("b", "IPv6", ports, endpointOf("vllm-1", "::ffff:10.0.0.1", true, false))),
+		read[endpointSlice](t, sliceOf("c", "IPv4", ports, endpointOf("a/b", "10.0.0.2", true, false))),
+		read[endpointSlice](t, sliceOf("d", "IPv4", ports,
+			endpointOf(strings.Repeat("x", 300), "10.0.0.3", true, false))),
+	}}
+	found, problems := engines(&discovery.KubernetesConfig{Service: "vllm"}, "models", w)
+	var configs []discovery.EndpointConfig
+	for _, e := range found {
+		configs = append(configs, e.config)
+	}
+	endpoints, err := discovery.Endpoints(configs, discovery.None())
+	if err != nil || len(endpoints) != 1 || endpoints[0].Name != "vllm-0" {
+		t.Errorf("found %+v, %v", endpoints, err)
+	}
+	if all := strings.Join(problems, "\n"); len(problems) != 2 || !strings.Contains(all, "pod a/b is left out: name") ||
+		!strings.Contains(all, "is longer than") {
+		t.Errorf("problems %q", problems)
+	}
+}
