@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
@@ -100,7 +98,7 @@ func proxyConfig(cfg *config.Config, tenants *identity.Tenants, limits *quota.Ta
 		FirstTurn: cfg.SendIsFirstTurn, SessionHeader: cfg.KVEvents.SessionHeader,
 		FirstByte: cfg.Timeouts.FirstByte, Answer: cfg.Timeouts.Answer, Idle: cfg.Timeouts.Idle,
 		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody, Upload: cfg.Timeouts.Upload,
-		Tunnel: cfg.Timeouts.Tunnel, Comments: cfg.Timeouts.Comments, MemoryBytes: bodyMemory(largest, os.DirFS("/")),
+		Tunnel: cfg.Timeouts.Tunnel, Comments: cfg.Timeouts.Comments, MemoryBytes: bodyMemory(largest, usable()),
 		Models: modelBounds(cfg), Connector: connector, WrapErrors: cfg.Disaggregation.WrapsErrors(),
 		NoFallback: !cfg.Disaggregation.Fallback, Bidirectional: cfg.Disaggregation.Bidirectional,
 		TRTLLM: trtllmOptions(cfg), Numbers: transfers.NewNumbers(cfg.TRTLLM.NodeID, cfg.TRTLLM.ProcessID),

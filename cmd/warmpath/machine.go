@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"io/fs"
 	"math"
+	"os"
 	"path"
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/warmpath/warmpath/internal/config"
 )
@@ -16,17 +18,27 @@ import (
 // bodyShare is the divisor of the machine's memory for request bodies if limits.memory is not set.
 const bodyShare = 4
 
+// usable is the memory that this process may use, as far as that was known when it was asked for first.
+var usable = sync.OnceValue(func() int64 { return memoryLimit(os.DirFS("/")) })
+
+// boundHeap has garbage collected before the process exceeds its memory, which would end it: while bodies come fast the
+// heap would grow to a multiple of what lives. Who sets GOMEMLIMIT decides.
+func boundHeap() {
+	if all := usable(); all < math.MaxInt64 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(all - all/10)
+	}
+}
+
 // bodyMemory bounds the bytes of request bodies in memory: the configured limit, else a share of the process's memory,
-// with room for one growing body of the largest size; 0 if the memory is unknown. files is the root of the file system.
-func bodyMemory(limits config.Limits, files fs.FS) int64 {
+// with room for one growing body of the largest size unless that is more than a third; 0 if the memory is unknown.
+func bodyMemory(limits config.Limits, memory int64) int64 {
 	if limits.Memory > 0 {
 		return int64(limits.Memory)
 	}
-	memory := memoryLimit(files)
 	if memory == math.MaxInt64 {
 		return 0
 	}
-	return max(memory/bodyShare, int64(limits.LeastMemory()))
+	return max(memory/bodyShare, min(int64(limits.LeastMemory()), memory/3))
 }
 
 // memoryLimit is the memory that this process may use: the least of the machine's, its control groups' and GOMEMLIMIT.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"math"
-	"os"
 	"runtime/debug"
 	"testing"
 	"testing/fstest"
@@ -42,7 +41,8 @@ func TestBodyMemory(t *testing.T) {
 			"sys/fs/cgroup/memory/docker/x/memory.limit_in_bytes": file("8589934592\n"),
 			"sys/fs/cgroup/memory/memory.limit_in_bytes":          file("9223372036854771712\n"),
 		}, 2 << 30},
-		{"too little", 0, 0, fstest.MapFS{"proc/meminfo": file("MemTotal: 65536 kB\n")}, 128 << 20},
+		{"little", 0, 0, fstest.MapFS{"proc/meminfo": file("MemTotal: 393216 kB\n")}, 128 << 20},
+		{"too little", 0, 0, fstest.MapFS{"proc/meminfo": file("MemTotal: 98304 kB\n")}, 32 << 20},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			limit := row.goes
@@ -52,12 +52,12 @@ func TestBodyMemory(t *testing.T) {
 			debug.SetMemoryLimit(limit)
 			limits := config.Default().Limits
 			limits.Memory = row.memory
-			if got := bodyMemory(limits, row.files); got != row.want {
+			if got := bodyMemory(limits, memoryLimit(row.files)); got != row.want {
 				t.Errorf("got %d, want %d", got, row.want)
 			}
 		})
 	}
-	if got := bodyMemory(config.Default().Limits, os.DirFS("/")); got < 0 {
+	if got := bodyMemory(config.Default().Limits, usable()); got < 0 {
 		t.Errorf("here: %d", got)
 	}
 }

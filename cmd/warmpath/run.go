@@ -35,6 +35,7 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	for _, warning := range cfg.Warnings() {
 		log.Warn(warning)
 	}
+	boundHeap()
 	tuning, stopTuning := context.WithCancel(context.Background())
 	var tuners sync.WaitGroup
 	defer tuners.Wait()

@@ -301,7 +301,8 @@ type Limits struct {
 	Body Bytes `yaml:"body"`
 	// Memory bounds the total memory of requests: their bodies as buffers, their heads, replies of prefillers, and
 	// bodies whose tokens are looked up. A request beyond it is answered 503. It is at least twice body. 0 is a quarter
-	// of the memory that the machine, the control group or GOMEMLIMIT allows, 1 GiB if that is unknown.
+	// of the memory that the machine, the control group or GOMEMLIMIT allows, or twice body where that is more, but a
+	// third of that memory at most; 1 GiB if it is unknown.
 	Memory Bytes `yaml:"memory"`
 	// Header is the largest head of a request, also over HTTP/2 with what its compression saves; a larger one, or one
 	// of more than 256 fields, is answered 431. It counts in memory while the request lasts.
