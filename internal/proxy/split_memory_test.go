@@ -36,7 +36,9 @@ func TestRepliesCountInMemory(t *testing.T) {
 			if body := <-done; body != goodAnswer {
 				t.Errorf("the client got %s", body)
 			}
+			l.mu.Lock()
 			split := len(l.taken) > 0
+			l.mu.Unlock()
 			if room := limit > reply; split != room || (held > reply) != room {
 				t.Errorf("split %v, %d bytes held meanwhile", split, held)
 			}
