@@ -35,14 +35,25 @@ const (
 var errWatchEnded = errors.New("the watch ended")
 
 // Follow calls changed with a copy of all keys and their values, at first and whenever they changed, until ctx ends.
-// While etcd cannot be reached nothing is called but failed, once for each attempt.
+// When etcd cannot be reached it calls failed, once, and then nothing until it has read the keys again.
 func Follow(ctx context.Context, c Config, changed func(map[string]string), failed func(error)) {
+	away := false
+	read := func(keys map[string]string) {
+		away = false
+		changed(keys)
+	}
+	lost := func(err error) {
+		if !away {
+			failed(err)
+		}
+		away = true
+	}
 	for {
-		err := connect(ctx, c, changed, failed)
+		err := connect(ctx, c, read, lost)
 		if ctx.Err() != nil {
 			return
 		}
-		failed(err)
+		lost(err)
 		if !pause(ctx) {
 			return
 		}

@@ -28,7 +28,7 @@ type Source struct {
 	last []fleet.Endpoint
 	sent bool            // published at least once
 	said map[string]bool // faults of the last keys, logged once
-	away bool            // logged once
+	away bool            // it cannot be watched
 }
 
 // New makes a source. It fails for faults of the configuration and for missing keys. Run connects to etcd.
@@ -65,10 +65,8 @@ func (s *Source) Same(before discovery.Runner) bool {
 // Run watches the keys until ctx ends.
 func (s *Source) Run(ctx context.Context, publish discovery.Publish) {
 	etcdkeys.Follow(ctx, s.keys, func(keys map[string]string) { s.take(keys, publish) }, func(err error) {
-		if !s.away {
-			s.log.Warn("cannot watch etcd; keeping the last endpoints",
-				"source", s.Source(), "kept", len(s.last), "error", err)
-		}
+		s.log.Warn("cannot watch etcd; keeping the last endpoints",
+			"source", s.Source(), "kept", len(s.last), "error", err)
 		s.away = true
 	})
 }
