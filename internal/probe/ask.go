@@ -141,7 +141,7 @@ func (t *target) reason(err error, path string) error {
 	}
 	if e, ok := errors.AsType[*net.DNSError](err); ok {
 		if e.IsNotFound {
-			return fmt.Errorf("no such host: %s", e.Name)
+			return fmt.Errorf("no such host: %s%s", e.Name, multicast(e.Name))
 		}
 		return fmt.Errorf("%s cannot be looked up: %s", e.Name, e.Err)
 	}
@@ -150,6 +150,16 @@ func (t *target) reason(err error, path string) error {
 		err = e // without the addresses, which are known, and the port at this end, which says nothing
 	}
 	return fmt.Errorf("GET %s: %w%s", path, err, hint)
+}
+
+// multicast says why a name like mac.local is not found where other programs find it: on Linux they ask the machine's
+// own service for names of the local network.
+func multicast(name string) string {
+	host, domain, _ := strings.Cut(strings.ToLower(strings.TrimSuffix(name, ".")), ".")
+	if host == "" || domain != "local" {
+		return ""
+	}
+	return "; names in .local are looked up by multicast (mDNS), which the router does not do: write the address"
 }
 
 const noTLS = "; for an engine without TLS write http:// in its URL"

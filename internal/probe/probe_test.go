@@ -773,6 +773,11 @@ func TestReasons(t *testing.T) {
 		}
 	}
 	for want, err := range map[string]error{
+		"no such host: mac.local; names in .local are looked up by multicast (mDNS), which the router does not do: " +
+			"write the address": &net.DNSError{Name: "mac.local", Err: "no such host", IsNotFound: true},
+		"no such host: vllm.default.svc.cluster.local": &net.DNSError{
+			Name: "vllm.default.svc.cluster.local", Err: "no such host", IsNotFound: true,
+		},
 		"no such host: a": &net.DNSError{Name: "a", Err: "no such host", IsNotFound: true},
 		"a cannot be looked up: server misbehaving": fmt.Errorf("connect: %w",
 			&net.DNSError{Name: "a", Server: "10.0.0.53:53", Err: "server misbehaving"}),
