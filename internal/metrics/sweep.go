@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
@@ -131,6 +133,7 @@ func (m *Metrics) forgetPools(models []fleet.ModelStatus) {
 	}
 	for pool := range m.pools.values {
 		if gone(pool) {
+			m.v.objectives.DeletePartialMatch(prometheus.Labels{"pool": pool})
 			m.direct.forget("pool", pool)
 			m.pools.release(pool)
 		}

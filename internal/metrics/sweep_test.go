@@ -21,14 +21,17 @@ func TestPoolsAreBounded(t *testing.T) {
 	f.models = []fleet.ModelStatus{{ID: "p0"}, {ID: "p1"}}
 	m.Watch(f)
 	for i := range 50 {
-		play(m, fmt.Sprintf("p%d", i), "a")
+		pool := fmt.Sprintf("p%d", i)
+		play(m, pool, "a")
+		m.split(pool, fleet.SplitAlways)
+		s := served(pool, "a")
+		s.WantedTTFT = time.Second
+		m.Listener().Served(s)
 	}
 	pools := func() []string {
 		seen := map[string]bool{}
-		for _, name := range []string{
-			"warmpath_requests_total", "warmpath_decisions_total", "warmpath_decision_seconds",
-		} {
-			for _, x := range gather(t, m)[name].GetMetric() {
+		for _, f := range gather(t, m) {
+			for _, x := range f.GetMetric() {
 				for _, l := range x.GetLabel() {
 					seen[l.GetValue()] = seen[l.GetValue()] || l.GetName() == "pool"
 				}
