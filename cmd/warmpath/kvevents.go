@@ -59,17 +59,10 @@ func (w withoutChats) Request(body []byte) ([]int32, error) {
 }
 
 // eventFigures gives the metrics the counts of the event streams.
-type eventFigures struct{ f *kvevents.Follower }
-
-// Figures are the counts by endpoint, and the number of requests whose tokens could not be looked up.
-func (e eventFigures) Figures() (out []metrics.EndpointKV, unasked uint64) {
-	for _, x := range e.f.Figures() {
-		out = append(out, metrics.EndpointKV{Endpoint: x.Endpoint, Counts: x.Counts})
+func eventFigures(f *kvevents.Follower) metrics.KVEvents {
+	e := metrics.KVEvents{Unasked: f.Unasked(), Publishers: metrics.KVPublishers(f.Publishers())}
+	for _, x := range f.Figures() {
+		e.ByEndpoint = append(e.ByEndpoint, metrics.EndpointKV{Endpoint: x.Endpoint, Counts: x.Counts})
 	}
-	return out, e.f.Unasked()
-}
-
-// Publishers are the counts of engines that connect to the router.
-func (e eventFigures) Publishers() metrics.KVPublishers {
-	return metrics.KVPublishers(e.f.Publishers())
+	return e
 }

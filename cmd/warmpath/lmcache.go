@@ -60,13 +60,8 @@ func (l *lmCache) run(ctx context.Context) {
 // watch adds the notifications to the metrics.
 func (l *lmCache) watch(m *metrics.Metrics) {
 	if l != nil && l.socket != nil {
-		m.WatchLMCache(l)
+		m.WatchLMCache(func() metrics.Notifications { return metrics.Notifications(l.socket.Counts()) })
 	}
-}
-
-// Notifications implements metrics.LMCache.
-func (l *lmCache) Notifications() metrics.Notifications {
-	return metrics.Notifications(l.socket.Counts())
 }
 
 // close ends the socket.

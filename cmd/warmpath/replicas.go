@@ -128,7 +128,7 @@ func (p *replicas) serve(r *router) {
 	p.memory.fleet = r.fleet
 	p.group.Serve(r.fleet)
 	r.fleet.SetNote(p.group.Note)
-	r.meter.WatchReplicas(p)
+	r.meter.WatchReplicas(p.figures)
 	r.wg.Go(func() {
 		p.group.Run(r.running)
 		if p.close != nil {
@@ -175,8 +175,8 @@ func (p *replicas) handler() http.Handler {
 	})
 }
 
-// Replicas implements metrics.Replicas.
-func (p *replicas) Replicas() metrics.Fleet {
+// figures are what the metrics show.
+func (p *replicas) figures() metrics.Fleet {
 	s := p.group.Status()
 	f := metrics.Fleet{
 		Sent: s.Sent, Received: s.Received, SentBytes: s.SentBytes, ReceivedBytes: s.ReceivedBytes, Refused: s.Bad,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/kvevents"
+	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/otlp"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/internal/trtserve"
@@ -112,7 +113,8 @@ func (w *watchers) watch(ctx context.Context, r *router) {
 		}
 	}
 	if w.hearing == nil {
-		r.meter.WatchKVEvents(eventFigures{w.events})
+		events := w.events
+		r.meter.WatchKVEvents(func() metrics.KVEvents { return eventFigures(events) })
 		w.hearing = begin(ctx, w.events.Run)
 	}
 }

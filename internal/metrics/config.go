@@ -1,10 +1,6 @@
 package metrics
 
-import (
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "time"
 
 // Results of a reload.
 const (
@@ -17,10 +13,6 @@ func (m *Metrics) Reloaded(result string) { m.v.reloads.WithLabelValues(result).
 
 // Configured sets the running configuration and the time since when it runs.
 func (m *Metrics) Configured(hash string, at time.Time) {
-	f := familyOf("warmpath_config_info")
-	g := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: f.Name, Help: f.Help, ConstLabels: prometheus.Labels{"hash": hash},
-	})
-	g.Set(float64(at.UnixMilli()) / 1000)
-	m.replace(f.Name, g)
+	const name = "warmpath_config_info"
+	m.rewatch([]family{familyOf(name)}, func(send sender) { send(name, float64(at.UnixMilli())/1000, hash) })
 }

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"runtime"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -348,12 +347,13 @@ func families() []family {
 		{
 			"warmpath_tenant_remaining", gauge,
 			[]string{"tenant", "of"},
-			"Requests or tokens left of a minute; below 0 is debt", nil,
+			"What is left of a minute, of requests or of tokens; below 0 is debt", nil,
 		},
 		{
 			"warmpath_tenant_used_total", counter,
 			[]string{"tenant", "of"},
-			"Requests and tokens charged by limits, of all together (no tenant) and of tenants in tenants.limits", nil,
+			"What limits charged, requests or tokens, of all together (no tenant) and of tenants in tenants.limits",
+			nil,
 		},
 		{
 			"warmpath_objectives_total", counter,
@@ -448,15 +448,6 @@ func newHistogram(name string) *prometheus.HistogramVec {
 		NativeHistogramMaxExemplars:    -1,
 	}, f.Labels)
 }
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
-}
-
-func goVersion() string { return runtime.Version() }
 
 // kvFamilies are absent for endpoints without KV events.
 func kvFamilies() []family {
@@ -556,7 +547,7 @@ func replicasFamilies() []family {
 		{
 			"warmpath_replicas_kept_total", counter,
 			[]string{"result"},
-			"Conversations written to Redis, and those that were not since too many waited; failed counts attempts. " +
+			"Conversations written to Redis, and dropped since too many waited; failed counts attempts. " +
 				"They are kept for a restart of all routers" + absent, nil,
 		},
 	}

@@ -9,7 +9,9 @@
 package metrics
 
 import (
+	"cmp"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +33,7 @@ const (
 	maxAPIs         = 32 // bound on the doors' names of paths
 	none            = "none"
 	other           = "other"
+	unknown         = "unknown"
 )
 
 // Source is what gauges are read from at the time of a scrape, such as live.Fleet.
@@ -52,7 +55,8 @@ type Config struct {
 // Metrics counts events. Make one with New, give Listener to the fleet, then Watch the fleet.
 type Metrics struct {
 	registry *prometheus.Registry
-	peers    []string // Config.Compatible
+	table    map[string]described // of all families
+	peers    []string             // Config.Compatible
 	v        vectors
 	direct   *direct // additional counts for Config.Compatible
 	aliases  *aliases
@@ -73,19 +77,8 @@ type Metrics struct {
 	missing     map[string]struct{}                // endpoints that the last sweep did not find in the source
 	sweepAt     int                                // endpoints remembered at which Served sweeps by itself
 
-	optional sync.Mutex                        // guards watched
-	watched  map[string][]prometheus.Collector // of sources that a reload can replace, by name
-}
-
-// replace registers the collectors of a source and removes its earlier ones; without collectors it only removes.
-func (m *Metrics) replace(name string, with ...prometheus.Collector) {
-	m.optional.Lock()
-	defer m.optional.Unlock()
-	for _, c := range m.watched[name] {
-		m.registry.Unregister(c)
-	}
-	m.registry.MustRegister(with...)
-	m.watched[name] = with
+	optional sync.Mutex          // guards watched
+	watched  map[string]*figures // of sources that a reload can replace, by the name of their first family
 }
 
 // SetCompatible names the other routers whose metric names are served too.
@@ -102,6 +95,7 @@ func New(c Config) *Metrics {
 	}
 	m := &Metrics{
 		registry:    prometheus.NewRegistry(),
+		table:       describe(families()),
 		peers:       c.Compatible,
 		v:           newVectors(),
 		direct:      newDirect(c.Compatible),
@@ -115,19 +109,19 @@ func New(c Config) *Metrics {
 		durations:   map[string]prometheus.Observer{},
 		predictions: map[string]*predictSeries{},
 		missing:     map[string]struct{}{},
-		watched:     map[string][]prometheus.Collector{},
+		watched:     map[string]*figures{},
 		sweepAt:     minSweep,
 	}
 	for _, v := range append(m.v.all(), m.aliases.all()...) {
 		m.registry.MustRegister(v)
 	}
 	m.registry.MustRegister(
-		newStatusCollector(m),
 		buildInfo(c),
-		newPanicCollector(),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
+	m.watch(m.sendStatus)
+	m.watchPanics()
 	return m
 }
 
@@ -197,7 +191,7 @@ func buildInfo(c Config) prometheus.Collector {
 	g := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: f.Name, Help: f.Help,
 		ConstLabels: prometheus.Labels{
-			"version": orUnknown(c.Version), "commit": orUnknown(c.Commit), "goversion": goVersion(),
+			"version": cmp.Or(c.Version, unknown), "commit": cmp.Or(c.Commit, unknown), "goversion": runtime.Version(),
 		},
 	})
 	g.Set(1)
@@ -206,5 +200,5 @@ func buildInfo(c Config) prometheus.Collector {
 
 var (
 	_ prometheus.Gatherer  = (*Metrics)(nil)
-	_ prometheus.Collector = (*statusCollector)(nil)
+	_ prometheus.Collector = (*figures)(nil)
 )

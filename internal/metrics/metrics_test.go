@@ -98,24 +98,14 @@ type fakeLines struct{}
 func (fakeLines) Written() uint64 { return 7 }
 func (fakeLines) Dropped() uint64 { return 2 }
 
-// fakeNotifications are those of a prefiller.
-type fakeNotifications struct{}
-
-func (fakeNotifications) Notifications() Notifications {
-	return Notifications{Taken: 5, Unknown: 4, Malformed: 3, Missing: 2, Refused: 1}
-}
-
-// fakeEvents are streams of one endpoint.
-type fakeEvents struct{}
-
-func (fakeEvents) Publishers() KVPublishers {
-	return KVPublishers{Listening: true, Tied: 3, Untied: 1, Dropped: 17, Refused: 6}
-}
-
-func (fakeEvents) Figures() ([]EndpointKV, uint64) {
-	return []EndpointKV{
-		{Endpoint: "a", Counts: kvstream.Counts{Batches: 9, Stored: 70, Removed: 30, Missing: 2, Restarts: 1}},
-	}, 4
+// someEvents are streams of one endpoint.
+func someEvents() KVEvents {
+	return KVEvents{
+		Publishers: KVPublishers{Listening: true, Tied: 3, Untied: 1, Dropped: 17, Refused: 6},
+		ByEndpoint: []EndpointKV{
+			{Endpoint: "a", Counts: kvstream.Counts{Batches: 9, Stored: 70, Removed: 30, Missing: 2, Restarts: 1}},
+		}, Unasked: 4,
+	}
 }
 
 // play sends one request through all hooks.
@@ -143,15 +133,17 @@ func populated(t *testing.T) (*Metrics, *fakeFleet) {
 	m.Reloaded(Applied)
 	m.Configured("0123456789ab", time.Unix(1, 0))
 	m.WatchShadows(fakeShadows{})
-	m.WatchKVEvents(fakeEvents{})
-	m.WatchLMCache(fakeNotifications{})
+	m.WatchKVEvents(someEvents)
+	m.WatchLMCache(func() Notifications {
+		return Notifications{Taken: 5, Unknown: 4, Malformed: 3, Missing: 2, Refused: 1}
+	})
 	left := int64(7)
 	m.WatchLimits(func() Limits {
 		return Limits{Refused: []Refused{{"requests", "a", 2}}, Usage: []TenantUsage{
 			{Tenant: "a", Open: 3, Requests: &left, Tokens: &left, UsedRequests: 5, UsedTokens: 6},
 		}}
 	})
-	m.WatchReplicas(fakeReplicas{})
+	m.WatchReplicas(func() Fleet { return Fleet{Peers: 2, DelayMs: 1.5, Sent: 3} })
 	m.WatchCertificates(func() map[string]time.Time { return map[string]time.Time{"tls.cert": time.Unix(1, 0)} })
 	m.WatchState(func() State {
 		return State{Saved: time.Unix(1700000000, 0), Bytes: 1234, Failures: 2, Restored: true}
@@ -320,10 +312,6 @@ func TestClientGoneAndNoDecision(t *testing.T) {
 		t.Error("a model named by a client became a label")
 	}
 }
-
-type fakeReplicas struct{}
-
-func (fakeReplicas) Replicas() Fleet { return Fleet{Peers: 2, DelayMs: 1.5, Sent: 3} }
 
 func TestFamiliesAreWhatIsServed(t *testing.T) {
 	m, _ := populated(t)

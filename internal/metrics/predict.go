@@ -118,16 +118,13 @@ func (m *Metrics) WatchAccessLog(l Lines) { m.watchLines("warmpath_access_log_li
 func (m *Metrics) WatchLog(l Lines) { m.watchLines("warmpath_log_lines_total", l) }
 
 func (m *Metrics) watchLines(name string, l Lines) {
-	f := familyOf(name)
-	var all []prometheus.Collector
+	families := []family{familyOf(name)}
 	if l == nil {
-		m.replace(name)
+		m.rewatch(families, nil)
 		return
 	}
-	for result, count := range map[string]func() uint64{"written": l.Written, "dropped": l.Dropped} {
-		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: f.Name, Help: f.Help, ConstLabels: prometheus.Labels{"result": result},
-		}, func() float64 { return float64(count()) }))
-	}
-	m.replace(name, all...)
+	m.rewatch(families, func(send sender) {
+		send(name, float64(l.Written()), "written")
+		send(name, float64(l.Dropped()), "dropped")
+	})
 }

@@ -3,8 +3,6 @@ package metrics
 import (
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/warmpath/warmpath/route/shadow"
 )
 
@@ -18,39 +16,19 @@ type Shadows interface {
 // acting is the value of the label policy for the policy in force.
 const acting = "acting"
 
-// shadowCollector turns the report into series at the time of a scrape. Labels are bounded: policies by the
-// configuration, reasons by the policies.
-type shadowCollector struct {
-	source Shadows
-	descs  map[string]*prometheus.Desc
-}
-
-// WatchShadows adds the shadows' findings. It is called once, before the first scrape.
+// WatchShadows adds the shadows' findings, in the place of earlier ones; nil removes them. Labels are bounded: policies
+// by the configuration, reasons by the policies.
 func (m *Metrics) WatchShadows(s Shadows) {
 	if s == nil {
-		m.replace("shadows")
+		m.rewatch(shadowFamilies(), nil)
 		return
 	}
-	c := &shadowCollector{source: s, descs: map[string]*prometheus.Desc{}}
-	for _, f := range shadowFamilies() {
-		c.descs[f.Name] = prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
-	}
-	m.replace("shadows", c)
+	m.rewatch(shadowFamilies(), func(send sender) { sendShadows(s, send) })
 }
 
-// Describe sends the fixed set of families.
-func (c *shadowCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range c.descs {
-		ch <- d
-	}
-}
-
-// Collect reads the report.
-func (c *shadowCollector) Collect(ch chan<- prometheus.Metric) {
-	r, skipped, dropped, spent := c.source.Told()
-	send := func(name string, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(c.descs[name], prometheus.CounterValue, v, labels...)
-	}
+// sendShadows sends the report.
+func sendShadows(source Shadows, send sender) {
+	r, skipped, dropped, spent := source.Told()
 	world := func(policy string, w *shadow.World) {
 		send("warmpath_shadow_turns_total", float64(w.Turns), policy)
 		send("warmpath_shadow_ttft_seconds_total", w.TTFTMs/1000, policy)

@@ -1,91 +1,47 @@
 package metrics
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
+	"cmp"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
-// statusCollector turns a scrape's snapshot into gauges, so that endpoints that are gone have none.
-type statusCollector struct {
-	m        *Metrics
-	families map[string]statusFamily
-}
-
-type statusFamily struct {
-	desc *prometheus.Desc
-	kind prometheus.ValueType
-}
-
-func newStatusCollector(m *Metrics) *statusCollector {
-	c := &statusCollector{m: m, families: map[string]statusFamily{}}
-	for _, name := range []string{
-		"warmpath_endpoint_info", "warmpath_endpoint_state", "warmpath_endpoint_draining", "warmpath_endpoint_asleep",
-		"warmpath_endpoint_weight",
-		"warmpath_endpoint_ramp_ratio", "warmpath_endpoint_outstanding_requests", "warmpath_endpoint_queued_requests",
-		"warmpath_endpoint_outstanding_prefill_tokens", "warmpath_endpoint_outstanding_decode_tokens",
-		"warmpath_endpoint_transfer_requests", "warmpath_endpoint_transfer_tokens",
-		"warmpath_endpoint_transfer_seconds", "warmpath_endpoint_transfer_tokens_per_second",
-		"warmpath_endpoint_engine_running", "warmpath_endpoint_engine_waiting", "warmpath_endpoint_kv_usage_ratio",
-		"warmpath_endpoint_kv_capacity_tokens", "warmpath_cache_losses_total", "warmpath_sessions",
-		"warmpath_session_hits_total",
-		"warmpath_session_misses_total", "warmpath_session_evictions_total", "warmpath_responses", "warmpath_leases",
-		"warmpath_double_finished_total", "warmpath_retries_refused_total", "warmpath_ejections_spared_total",
-		"warmpath_panic_decisions_total", "warmpath_queue_refused_total", "warmpath_sessions_held",
-		"warmpath_working_set_ratio", "warmpath_pool_working_set_ratio", "warmpath_endpoint_working_set_ratio",
-	} {
-		f := familyOf(name)
-		kind := prometheus.GaugeValue
-		if f.Kind == counter {
-			kind = prometheus.CounterValue
-		}
-		c.families[name] = statusFamily{prometheus.NewDesc(f.Name, f.Help, f.Labels, nil), kind}
-	}
-	return c
-}
-
-// Describe sends the fixed set of families.
-func (c *statusCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range c.families {
-		ch <- f.desc
-	}
-}
-
-// Collect reads the snapshot that Metrics.Gather took before it asked the registry.
-func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
-	s := &c.m.snapshot
+// sendStatus sends the snapshot that Gather took before it asked the registry, so that endpoints that are gone have no
+// gauges.
+func (m *Metrics) sendStatus(send sender) {
+	s := &m.snapshot
 	if !s.known {
 		return
 	}
 	for i := range s.status {
-		c.endpoint(ch, &s.status[i])
+		sendEndpoint(&s.status[i], send)
 	}
-	g := func(name string, v float64) { c.send(ch, name, v) }
-	g("warmpath_sessions", float64(s.stats.Sessions))
-	g("warmpath_session_hits_total", float64(s.stats.SessionHits))
-	g("warmpath_session_misses_total", float64(s.stats.SessionMisses))
-	g("warmpath_session_evictions_total", float64(s.stats.SessionEvictions))
-	g("warmpath_responses", float64(s.stats.Responses))
-	g("warmpath_leases", float64(s.stats.Leases))
-	g("warmpath_double_finished_total", float64(s.stats.DoubleFinished))
-	g("warmpath_retries_refused_total", float64(s.stats.RetriesRefused))
-	g("warmpath_ejections_spared_total", float64(s.stats.EjectionsSpared))
-	g("warmpath_panic_decisions_total", float64(s.stats.Panics))
-	g("warmpath_queue_refused_total", float64(s.stats.QueueRefused))
-	g("warmpath_sessions_held", float64(s.stats.Held))
+	send("warmpath_sessions", float64(s.stats.Sessions))
+	send("warmpath_session_hits_total", float64(s.stats.SessionHits))
+	send("warmpath_session_misses_total", float64(s.stats.SessionMisses))
+	send("warmpath_session_evictions_total", float64(s.stats.SessionEvictions))
+	send("warmpath_responses", float64(s.stats.Responses))
+	send("warmpath_leases", float64(s.stats.Leases))
+	send("warmpath_double_finished_total", float64(s.stats.DoubleFinished))
+	send("warmpath_retries_refused_total", float64(s.stats.RetriesRefused))
+	send("warmpath_ejections_spared_total", float64(s.stats.EjectionsSpared))
+	send("warmpath_panic_decisions_total", float64(s.stats.Panics))
+	send("warmpath_queue_refused_total", float64(s.stats.QueueRefused))
+	send("warmpath_sessions_held", float64(s.stats.Held))
 	tokens, room := s.stats.HeldTokens, int64(0)
 	for i := range s.status {
 		tokens, room = tokens+s.status[i].WorkingSet, room+s.status[i].WorkingRoom
 	}
 	if room > 0 {
-		g("warmpath_working_set_ratio", float64(tokens)/float64(room))
+		send("warmpath_working_set_ratio", float64(tokens)/float64(room))
 	}
-	c.poolSets(ch, s)
+	m.sendPoolSets(send)
 }
 
-// poolSets tells the working sets of models and aliases.
-func (c *statusCollector) poolSets(ch chan<- prometheus.Metric, s *snapshot) {
+// sendPoolSets sends the working sets of models and aliases.
+func (m *Metrics) sendPoolSets(send sender) {
+	s := &m.snapshot
 	at := map[string]*route.EndpointStatus{}
 	for i := range s.status {
 		if e := &s.status[i]; e.WorkingRoom > 0 {
@@ -99,28 +55,28 @@ func (c *statusCollector) poolSets(ch chan<- prometheus.Metric, s *snapshot) {
 	for _, l := range s.stats.HeldPools {
 		held[l.Pool] = l.Tokens
 	}
-	for i := range s.models[:min(len(s.models), c.m.pools.max)] {
-		m := &s.models[i]
-		tokens, room := held[m.ID], int64(0)
-		for _, name := range m.Endpoints {
+	for i := range s.models[:min(len(s.models), m.pools.max)] {
+		pool := &s.models[i]
+		tokens, room := held[pool.ID], int64(0)
+		for _, name := range pool.Endpoints {
 			if e := at[name]; e != nil {
 				tokens, room = tokens+e.WorkingSet, room+e.WorkingRoom
 			}
 		}
 		if room > 0 {
-			c.send(ch, "warmpath_pool_working_set_ratio", float64(tokens)/float64(room), m.ID)
+			send("warmpath_pool_working_set_ratio", float64(tokens)/float64(room), pool.ID)
 		}
 	}
 }
 
-func (c *statusCollector) endpoint(ch chan<- prometheus.Metric, e *route.EndpointStatus) {
+func sendEndpoint(e *route.EndpointStatus, send sender) {
 	name := e.Endpoint.Name
-	g := func(family string, v float64) { c.send(ch, family, v, name) }
-	c.send(ch, "warmpath_endpoint_info", 1, name, orUnknown(string(e.Kind)), orUnknown(e.Source))
+	g := func(family string, v float64) { send(family, v, name) }
+	send("warmpath_endpoint_info", 1, name, cmp.Or(string(e.Kind), unknown), cmp.Or(e.Source, unknown))
 	for _, s := range []fleet.State{
 		fleet.StateUnknown, fleet.StateUp, fleet.StateDown, fleet.StateEjected, fleet.StateBusy,
 	} {
-		c.send(ch, "warmpath_endpoint_state", oneIf(e.State == s), name, string(s))
+		send("warmpath_endpoint_state", oneIf(e.State == s), name, string(s))
 	}
 	g("warmpath_endpoint_draining", oneIf(e.Draining))
 	g("warmpath_endpoint_asleep", oneIf(e.Report.Sleep.Sleeps()))
@@ -153,16 +109,4 @@ func (c *statusCollector) endpoint(ch chan<- prometheus.Metric, e *route.Endpoin
 	if e.Report.CacheTokens > 0 {
 		g("warmpath_endpoint_kv_capacity_tokens", float64(e.Report.CacheTokens))
 	}
-}
-
-func (c *statusCollector) send(ch chan<- prometheus.Metric, name string, v float64, labels ...string) {
-	f := c.families[name]
-	ch <- prometheus.MustNewConstMetric(f.desc, f.kind, v, labels...)
-}
-
-func oneIf(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }
