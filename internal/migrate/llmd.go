@@ -56,6 +56,7 @@ func readLLMD(d *draft, root *node) {
 type llmd struct {
 	d       *draft
 	plugins map[string]*node // by name
+	order   []*node          // of the plugins, as they were declared
 	scorers []scorer         // of all profiles, in order
 	seen    map[string]bool  // types that are used
 }
@@ -74,7 +75,7 @@ func (p *llmd) declare(n *node) {
 		name = kind
 	}
 	n.used = true
-	p.plugins[name] = n
+	p.plugins[name], p.order = n, append(p.order, n)
 	if kind == "" {
 		p.d.miss(n.line, "plugins", "a plugin without a type")
 		return
@@ -223,24 +224,8 @@ func (p *llmd) decide() {
 	for _, s := range p.scorers {
 		p.scorer(s, policy)
 	}
-	for name, n := range p.inOrder() {
-		p.rest(name, n)
-	}
-}
-
-// inOrder goes through the plugins as they were declared.
-func (p *llmd) inOrder() func(yield func(string, *node) bool) {
-	return func(yield func(string, *node) bool) {
-		var all []*node
-		for _, n := range p.plugins {
-			all = append(all, n)
-		}
-		slices.SortFunc(all, func(a, b *node) int { return a.line - b.line })
-		for _, n := range all {
-			if !yield(n.take("type"), n) {
-				return
-			}
-		}
+	for _, n := range p.order {
+		p.rest(n.take("type"), n)
 	}
 }
 

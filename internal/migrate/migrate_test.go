@@ -507,6 +507,21 @@ func TestPlugins(t *testing.T) {
 			t.Errorf("%s: it is not said that there are no endpoints: %q", tt.name, got.Missing)
 		}
 	}
+	line := `{"kind":"EndpointPickerConfig","plugins":[{"type":"topology-affinity-filter"},` +
+		`{"type":"label-selector-filter"},{"type":"context-length-aware"},{"type":"disagg-profile-handler"}]}`
+	want := []string{
+		"topology-affinity-filter", "label-selector-filter", "context-length-aware", "disagg-profile-handler",
+	}
+	got, err := File("llm-d", "f", []byte(line))
+	var said []string
+	for _, m := range got.Missing {
+		if m.Setting != "endpoints" {
+			said = append(said, m.Setting)
+		}
+	}
+	if err != nil || !slices.Equal(said, want) {
+		t.Errorf("plugins of one line: %v, %v; want %v", said, err, want)
+	}
 	inline, err := Flags("llm-d", []string{
 		"epp", "--config-text", profile("{type: random-picker}"), "--pool-name", "p", "-v", "2",
 	})

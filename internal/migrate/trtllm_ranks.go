@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -83,7 +84,7 @@ func (d *draft) trtRanks(root, s *node, section string) string {
 	}
 	why := "it becomes the policy " + policy +
 		", which chooses endpoints by this rule: no HTTP request names a rank within an engine of TensorRT-LLM"
-	if r := given(s.get("router"), root.get("router")); r.get("type") != nil {
+	if r := cmp.Or(s.get("router"), root.get("router")); r.get("type") != nil {
 		why = "the policy is that of the router, which chooses the engine; policy.name: " + policy +
 			" chooses endpoints by this rule"
 		policy = ""
@@ -115,14 +116,4 @@ func (d *draft) trtRankValues(c *node, at string) {
 	for _, key := range []string{"enable_balance", "timeout_iters", "batching_wait_iters"} {
 		c.get(key).usedWhole()
 	}
-}
-
-// given is the first node that is there.
-func given(nodes ...*node) *node {
-	for _, n := range nodes {
-		if n != nil {
-			return n
-		}
-	}
-	return nil
 }
