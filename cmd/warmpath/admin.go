@@ -19,7 +19,6 @@ func (r *router) serveAdmin(l net.Listener) {
 	started := time.Now()
 	handler := func(g *generation) http.Handler {
 		r.tally.Compare(g.shadows.compare())
-		r.streams.End() // what was open had the token of the generation before
 		return admin.New(admin.Config{
 			Fleet: r.fleet, Version: r.build.Version, Started: started, Token: g.cfg.Admin.Token,
 			ReadToken: g.cfg.Admin.ReadToken, Hosts: hostsOf(g.cfg), Endpoints: declared, Source: "admin",
@@ -36,7 +35,6 @@ func (r *router) serveAdmin(l net.Listener) {
 	cfg := r.current().cfg
 	r.admin = r.sideServer(cfg, http.HandlerFunc(r.reloads.serveAdmin))
 	r.admin.TLSConfig = r.tlsConfig(func(g *generation) *tls.Config { return g.adminTLS })
-	r.admin.RegisterOnShutdown(r.streams.End)
 	r.serveHTTP("admin", r.admin, shortage.Few(shortage.Listener(l, "admin", r.log)), cfg.Admin.TLS)
 }
 

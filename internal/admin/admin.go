@@ -75,7 +75,7 @@ type Config struct {
 	// counts from the fleet's events; nil leaves shares, rates and the history out
 	Tally *Tally
 	Pools func() []saturation.Pool // how full models and aliases are; nil leaves that out
-	// open event streams, of this handler and of those before it; nil begins with none
+	// open event streams, of this handler and of those before it, which end; nil begins with none
 	Streams *Streams
 	Log     *slog.Logger // log of changes and their callers; nil for none
 	Now     func() time.Time
@@ -106,6 +106,7 @@ type Admin struct {
 	mux  *http.ServeMux
 	page page
 	last lastLook
+	over <-chan struct{} // closed when another handler takes the place of this one
 
 	audit audit
 }
@@ -136,7 +137,9 @@ func New(c Config) *Admin {
 	if c.Streams == nil {
 		c.Streams = NewStreams()
 	}
-	a := &Admin{c: c, mux: http.NewServeMux(), page: newPage(), audit: audit{log: c.Log, now: c.Now}}
+	a := &Admin{
+		c: c, mux: http.NewServeMux(), page: newPage(), over: c.Streams.renew(), audit: audit{log: c.Log, now: c.Now},
+	}
 	a.routes()
 	return a
 }

@@ -89,7 +89,7 @@ func (a *Admin) add(w http.ResponseWriter, r *http.Request) {
 		// an engine under two names would get twice its share
 		if e := &s.Endpoint; (names[e.Name] || urls[e.URL]) && !s.Gone {
 			fail(http.StatusConflict, "duplicate_endpoint", "endpoint %q (%s) is declared already, by %s", e.Name,
-				redactURL(e.URL), orWord(s.Source, "another source")).write(w)
+				redactURL(e.URL), cmp.Or(s.Source, "another source")).write(w)
 			return
 		}
 	}
@@ -124,8 +124,8 @@ func (a *Admin) added(endpoints []fleet.Endpoint, names map[string]bool) []endpo
 }
 
 func (a *Admin) remove(w http.ResponseWriter, r *http.Request, name string) {
-	outstanding, names := 0, []string{name}
-	for i, s := range a.find(name) {
+	outstanding, names := 0, []string(nil)
+	for _, s := range a.find(name) {
 		if s.Source != a.c.Source {
 			fail(http.StatusConflict, "declared_elsewhere",
 				"endpoint %q is declared by the source %q and can only be removed there; drain it to stop its traffic",
@@ -133,9 +133,16 @@ func (a *Admin) remove(w http.ResponseWriter, r *http.Request, name string) {
 			return
 		}
 		outstanding += s.Load.Requests
-		if !s.Endpoint.Answers(name) { // it was called by its URL
-			names = append(names[:i], s.Endpoint.Name)
+		declared := name // ranks and slots are withdrawn by their engine's name
+		if !s.Endpoint.Answers(name) {
+			declared = s.Endpoint.Name // it was called by its URL
 		}
+		if !slices.Contains(names, declared) {
+			names = append(names, declared)
+		}
+	}
+	if names == nil {
+		names = []string{name}
 	}
 	if a.c.Endpoints == nil {
 		notFound(name).write(w)
@@ -289,11 +296,4 @@ func faulty(err error) *failure {
 	f := fail(http.StatusBadRequest, "bad_endpoint", "%s", strings.Join(lines, "; "))
 	f.faults = lines
 	return f
-}
-
-func orWord(s, word string) string {
-	if s == "" {
-		return word
-	}
-	return s
 }

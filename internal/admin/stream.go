@@ -19,34 +19,36 @@ const (
 	streamNewest  = 25               // decisions in one event
 )
 
-// Streams counts the open event streams of an admin listener and can end them: all when the program ends, and an
-// earlier handler's when a new one, perhaps with another token, replaces it.
+// Streams counts the open event streams of an admin listener, and ends those of a handler that another one, perhaps
+// with another token, has replaced.
 type Streams struct {
 	mu   sync.Mutex // guards all below
 	open int
-	over chan struct{} // closed to end the open streams
+	over chan struct{} // closed to end the streams of the newest handler
 }
 
 // NewStreams has no open streams.
 func NewStreams() *Streams { return &Streams{over: make(chan struct{})} }
 
-// End ends all open streams.
-func (s *Streams) End() {
+// renew ends the streams of the handler before, also those that it begins later, and says when those of the new one are
+// over.
+func (s *Streams) renew() (over <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.over)
 	s.over = make(chan struct{})
+	return s.over
 }
 
 // enter takes a place; false if all are taken.
-func (s *Streams) enter() (over <-chan struct{}, ok bool) {
+func (s *Streams) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open >= mostStreams {
-		return nil, false
+		return false
 	}
 	s.open++
-	return s.over, true
+	return true
 }
 
 func (s *Streams) leave() {
@@ -106,8 +108,7 @@ func (a *Admin) look(replicas json.RawMessage) *look {
 // every ten seconds, decisions as they end, shadow and replicas every five seconds. Each look is the present one, so a
 // slow reader misses looks and nothing piles up.
 func (a *Admin) stream(w http.ResponseWriter, r *http.Request) {
-	over, ok := a.c.Streams.enter()
-	if !ok {
+	if !a.c.Streams.enter() {
 		w.Header().Set("Retry-After", "5")
 		fail(http.StatusServiceUnavailable, "too_many_streams",
 			"%d event streams are open; close a page, or ask GET /admin/endpoints", mostStreams).write(w)
@@ -125,7 +126,7 @@ func (a *Admin) stream(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done():
 			return
-		case <-over:
+		case <-a.over:
 			return
 		case <-tick.C:
 		}

@@ -156,11 +156,13 @@ func TestStreamsAreBounded(t *testing.T) {
 			errorCode(t, w) != "too_many_streams" {
 			t.Errorf("one too many: %d %s", w.Code, w.Body)
 		}
-		streams.End()
+		now := with("") // another handler takes its place
 		for _, done := range ends {
 			<-done
 		}
-		got, done := open(a, t.Context())
+		_, late := open(a, t.Context()) // a call that the one before still had
+		<-late
+		got, done := open(now, t.Context())
 		synctest.Wait()
 		got.mu.Lock()
 		got.broken = true // a reader that is gone frees its place

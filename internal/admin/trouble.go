@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -50,7 +51,7 @@ func listTroubles(endpoints []endpointView, st *statsView, past []point, replica
 			"There is no endpoint: every request is refused.")
 	} else if !st.Ready {
 		add(bad, "", "Look at the endpoints below. Until one is up, requests get an error.",
-			"The router is not ready: %s.", orWord(st.Why, "no endpoint is up"))
+			"The router is not ready: %s.", cmp.Or(st.Why, "no endpoint is up"))
 	}
 	for i := range endpoints {
 		endpointTrouble(&endpoints[i], st, add)
