@@ -61,12 +61,12 @@ func Follow(ctx context.Context, c Config, changed func(map[string]string), fail
 }
 
 // connect follows the keys over one client until ctx ends. The error says why there is none: one with a user's name
-// asks etcd for a token first.
+// asks etcd for a token first. gRPC would ask through the environment's proxy, also without TLS.
 func connect(ctx context.Context, c Config, changed func(map[string]string), failed func(error)) error {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: c.Endpoints, DialTimeout: wait, DialKeepAliveTime: probe, DialKeepAliveTimeout: wait,
 		Logger: zap.NewNop(), Context: ctx, Username: c.User, Password: c.Password, TLS: c.TLS,
-		DialOptions: []grpc.DialOption{grpc.WithMaxHeaderListSize(httpclient.HeadBytes)},
+		DialOptions: []grpc.DialOption{grpc.WithMaxHeaderListSize(httpclient.HeadBytes), grpc.WithNoProxy()},
 	})
 	if err != nil {
 		return err
