@@ -308,3 +308,30 @@ func TestReportsOnFormerAddresses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFormerStreamsAreNoSign: what streams at an address that an endpoint's name had before is no sign of life of the
+// engine that has the name now.
+func TestFormerStreamsAreNoSign(t *testing.T) {
+	for _, former := range []bool{false, true} {
+		x := newOne(t, route.Config{}, fleet.Report{})
+		req := fleet.Request{Model: "m", PromptBytes: 4000, Stream: true}
+		old := x.route(req)
+		x.r.Observe(x.now, route.FirstByte{Lease: old.Lease})
+		x.declare([]string{"a"}, "2")
+		x.probe(fleet.Report{})
+		x.answer(req, 100*time.Millisecond, 50)
+		own := x.route(req)
+		x.r.Observe(x.now, route.FirstByte{Lease: own.Lease})
+		x.now = x.now.Add(time.Second)
+		x.route(req)
+		x.now = x.now.Add(5 * time.Minute)
+		speaks, want := own, fleet.StateUp
+		if former {
+			speaks, want = old, fleet.StateEjected
+		}
+		x.r.Observe(x.now, route.StreamsAlive{Signs: []route.Sign{{Lease: speaks.Lease, At: x.now}}})
+		if got := x.r.Status(x.now)[0].State; got != want {
+			t.Errorf("while an answer goes on, at the former address %v: %v, want %v", former, got, want)
+		}
+	}
+}

@@ -51,11 +51,11 @@ type ResponseStarted struct {
 // Transferring means that a decode leg's prompt has been computed and its decoder asked: the KV transfer begins.
 type Transferring struct{ Lease fleet.Lease }
 
-// StreamsAlive are the times at which data of running streams last arrived, as signs of life. The router also looks for
-// silent endpoints then, so it should get the event about every second while requests run.
+// StreamsAlive are the times at which data of running streams last arrived: signs of life of the engines that they are
+// at, and of their services, by which models of one endpoint are told apart. The router also looks for silent endpoints
+// then, so it should get the event about every second while requests run.
 type StreamsAlive struct {
-	At    map[string]time.Time // by name of the endpoint
-	Since []Sign               // of the streams themselves, by which models of one endpoint are told apart
+	Signs []Sign
 }
 
 // Sign is when data of a running stream last arrived.

@@ -146,16 +146,16 @@ func (p *player) do(words []string) {
 	case "finish":
 		p.observe(finished(p.leases[args[0]], args[1:]))
 	case "signs":
-		at := map[string]time.Time{}
+		var signs route.StreamsAlive
 		for _, a := range args {
-			name, ago, _ := strings.Cut(a, "=")
+			id, ago, _ := strings.Cut(a, "=")
 			d, err := time.ParseDuration(ago)
 			if err != nil {
 				p.t.Fatal(err)
 			}
-			at[name] = p.now.Add(-d)
+			signs.Signs = append(signs.Signs, route.Sign{Lease: p.leases[id], At: p.now.Add(-d)})
 		}
-		p.observe(route.StreamsAlive{At: at})
+		p.observe(signs)
 	case "wait":
 		d, err := time.ParseDuration(args[0])
 		if err != nil {

@@ -13,12 +13,14 @@ import (
 func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Change {
 	several := false
 	judged := r.health.Reader()
+	for _, s := range ev.Signs {
+		if res := r.reservation(s.Lease); res != nil {
+			r.health.Alive(res.ep.Slot(), s.At)
+		}
+	}
 	for ep := range r.endpoints.All() {
 		if !ep.Current() {
 			continue
-		}
-		if at, ok := ev.At[ep.Name()]; ok {
-			r.health.Alive(ep.Slot(), at)
 		}
 		load := r.backlog.Reader().Load(ep.Slot())
 		if load.Working() == load.Queued {
@@ -34,7 +36,7 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Ch
 	}
 	r.health.UnmuteUntried(now)
 	if several && r.cfg.Silent >= 0 {
-		for _, s := range ev.Since {
+		for _, s := range ev.Signs {
 			if res := r.reservation(s.Lease); res != nil && res.prefilled && res.service() != "" {
 				r.health.ServiceAlive(res.ep.Slot(), res.service(), s.At)
 			}

@@ -330,7 +330,7 @@ func TestLoadsAreNoSilence(t *testing.T) {
 		x.route(turn)
 		if tt.byte {
 			x.now = x.now.Add(time.Minute)
-			x.r.Observe(x.now, route.StreamsAlive{At: map[string]time.Time{"a": x.now}})
+			x.r.Observe(x.now, route.StreamsAlive{Signs: []route.Sign{{Lease: first, At: x.now}}})
 			x.r.Observe(x.now, route.FirstByte{Lease: first})
 			x.probe(report(loaded("m")))
 		}
@@ -421,11 +421,10 @@ func TestMuteFor(t *testing.T) {
 		x.route(at("a", req)) // it waits
 		for _, goesOn := range []bool{true, false} {
 			x.now = x.now.Add(time.Minute)
-			begun(turn("m"))
-			alive := route.StreamsAlive{At: map[string]time.Time{"a": x.now}}
+			alive := route.StreamsAlive{Signs: []route.Sign{{Lease: begun(turn("m")), At: x.now}}}
 			want := []string{mute}
 			if goesOn {
-				alive.Since, want = []route.Sign{{Lease: own, At: x.now}}, nil
+				alive.Signs, want = append(alive.Signs, route.Sign{Lease: own, At: x.now}), nil
 			}
 			x.r.Observe(x.now, alive)
 			if got := x.r.Status(x.now)[0].Mute; !slices.Equal(got, want) {

@@ -186,10 +186,11 @@ func TestStorm(t *testing.T) {
 						s.probe()
 					case what == 2:
 						s.now = s.now.Add(time.Duration(s.of(3000, "ms")) * time.Millisecond)
-						if s.of(3, "signs") == 0 {
-							s.observe(route.StreamsAlive{At: map[string]time.Time{
-								"a": s.now.Add(-time.Duration(s.of(20000, "ago")) * time.Millisecond),
-							}})
+						if s.of(3, "signs") == 0 && len(s.open) > 0 {
+							s.observe(route.StreamsAlive{Signs: []route.Sign{{
+								Lease: s.open[s.of(len(s.open), "sign")],
+								At:    s.now.Add(-time.Duration(s.of(20000, "ago")) * time.Millisecond),
+							}}})
 						}
 					case what < 4 && len(s.open) > 0:
 						s.finish()

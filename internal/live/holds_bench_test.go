@@ -108,14 +108,14 @@ func BenchmarkHolds(b *testing.B) {
 				turn(n)
 			}
 			clear(h)
-			signs := route.StreamsAlive{At: map[string]time.Time{}}
-			for i := range d.Endpoints {
-				signs.At[d.Endpoints[i].Name] = time.Now()
-			}
 			for n := 0; b.Loop(); n++ {
 				turn(n)
 				h.time("probe", func() { probed(n % endpoints) })
 				if n%20 == 0 {
+					var signs route.StreamsAlive
+					for _, l := range open {
+						signs.Signs = append(signs.Signs, route.Sign{Lease: l, At: time.Now()})
+					}
 					h.time("signs", func() { f.Observe(signs) })
 					all := route.Statuses{Of: make([]route.EndpointStatus, 0, endpoints)}
 					for more := true; more; {

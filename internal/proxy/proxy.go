@@ -198,7 +198,7 @@ func (p *Proxy) Run(ctx context.Context) {
 // tellSigns reports to the fleet when each endpoint last sent data of a running stream. While a client holds up its
 // stream, the router does not read from the engine: the engine counts as alive, for Idle at most.
 func (p *Proxy) tellSigns(now time.Time) {
-	signs := route.StreamsAlive{At: map[string]time.Time{}}
+	var signs route.StreamsAlive
 	p.flights.each(func(c inFlight) { c.signs(&signs, now) })
 	p.fleet.Observe(signs)
 }

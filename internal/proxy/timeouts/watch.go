@@ -129,10 +129,7 @@ func (w *Watch) Sign(signs *route.StreamsAlive, held bool, now time.Time) {
 	if !held {
 		last = instant.Time(w.spoke.Load())
 	}
-	if last.After(signs.At[w.at.endpoint]) {
-		signs.At[w.at.endpoint] = last
-	}
-	signs.Since = append(signs.Since, route.Sign{Lease: w.lease, At: last})
+	signs.Signs = append(signs.Signs, route.Sign{Lease: w.lease, At: last})
 }
 
 // downSilence is how many times as long an engine may be silent within an answer that answers no probes, or says that
