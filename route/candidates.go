@@ -374,7 +374,7 @@ func (r *readers) elsewhere(q *asked, chosen registry.Endpoint, context int) Awa
 		m := q.pool.Member(i)
 		ep := m.Endpoint()
 		switch has := slices.Contains(q.req.Tried, ep.Name()) || paths.Serves(q.now, ep); {
-		case ep == chosen:
+		case ep == chosen, ep.Weight() <= 0, !m.Role().Takes(fleet.LegUnsplit): // is not to take it later either
 		case short && m.Context() > tokens:
 			return Away{ep.Name(), NeedContext}
 		case unsure && has && !slices.Contains(q.req.Lacking, ep.Name()):

@@ -229,6 +229,7 @@ func TestOnlyOneHasIt(t *testing.T) {
 			{"fails", 500, true},
 			{"down", 0, true},
 			{"down at first", 0, false},
+			{"parked", 200, true},
 		} {
 			t.Run(need.name+", "+away.name, func(t *testing.T) {
 				status := 200
@@ -247,6 +248,11 @@ func TestOnlyOneHasIt(t *testing.T) {
 					r.post(need.path, short, "X-Warmpath-Pin", "e0")
 				}
 				want := 503
+				if away.name == "parked" { // by an operator: no client need come again
+					e0, e1 := r.fleet.Status()[0].Endpoint, r.fleet.Status()[1].Endpoint
+					e0.Weight, want = 0, need.status
+					r.fleet.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{e0, e1}})
+				}
 				if status = away.status; status == 0 {
 					r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Refused: true}})
 					if !away.served {
@@ -254,7 +260,7 @@ func TestOnlyOneHasIt(t *testing.T) {
 					}
 				}
 				why := need.why
-				if why == "" { // the engine's own word
+				if why == "" || want == need.status { // the engine's own word
 					want, why = need.status, need.lack
 				}
 				for range 2 {
