@@ -44,10 +44,17 @@ func sourcesOf(runners []discovery.Runner, before *generation) (all []*source) {
 	return all
 }
 
-// begin has a source declare what it finds, unless it does.
-func (s *source) begin(r *router) {
+// begin has a source declare what it finds, unless it does. Those of before that do not go on have ended.
+func (s *source) begin(r *router, before *generation) {
 	if s.running != nil {
 		return
+	}
+	if heir, ok := s.Runner.(discovery.Successor); ok && before != nil {
+		for _, o := range before.sources {
+			if o.name == s.name {
+				heir.Succeed(o.Runner)
+			}
+		}
 	}
 	first := sync.OnceFunc(func() { close(s.spoken) })
 	publish := func(d route.Declared) {
@@ -88,7 +95,7 @@ func (r *router) publishSources(g, before *generation) {
 		}
 	}
 	for _, s := range g.sources {
-		s.begin(r)
+		s.begin(r, before)
 	}
 	g.following = begin(r.running, func(ctx context.Context) {
 		if awaitAll(ctx, g.sources); r.running.Err() == nil {

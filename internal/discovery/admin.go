@@ -97,6 +97,14 @@ type Runner interface {
 	Same(before Runner) bool
 }
 
+// Successor is a Runner that knows something of its endpoints which those who are asked do not tell.
+type Successor interface {
+	Runner
+	// Succeed takes over what one of the same name knew, which has other settings and has ended. It is called before
+	// Run.
+	Succeed(before Runner)
+}
+
 var (
 	_ Runner = (*File)(nil)
 	_ Runner = (*DNS)(nil)

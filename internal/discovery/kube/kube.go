@@ -137,6 +137,13 @@ func (s *Source) Same(before discovery.Runner) bool {
 	return ok && reflect.DeepEqual(s.c, o.c) && s.home == o.home && reflect.DeepEqual(s.access, o.access)
 }
 
+// Succeed implements discovery.Successor: which engines have been ready the API server does not say.
+func (s *Source) Succeed(before discovery.Runner) {
+	if o, ok := before.(*Source); ok && s.home == o.home {
+		s.once = o.once
+	}
+}
+
 // Run watches the cluster until ctx ends.
 func (s *Source) Run(ctx context.Context, publish discovery.Publish) {
 	var slices, pools, oldPools, pods *follower
