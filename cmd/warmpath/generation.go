@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -188,7 +189,7 @@ func (r *router) take(g *generation) {
 		r.meter.SetCompatible(g.cfg.Metrics.Compatible)
 	}
 	r.publishing.Lock()
-	r.generation = g
+	r.generation, r.used = g, append(r.used, g)
 	r.publishing.Unlock()
 	r.proxies.Store(g.door.Proxies)
 	r.token.Store(&g.leaseToken)
@@ -223,11 +224,15 @@ func (r *router) take(g *generation) {
 
 // retired releases what only requests of a replaced generation still used.
 func (r *router) retired(g *generation) {
-	now := r.current()
-	if now.transport != g.transport {
+	r.publishing.Lock()
+	r.used = slices.DeleteFunc(r.used, func(o *generation) bool { return o == g })
+	transport := slices.ContainsFunc(r.used, func(o *generation) bool { return o.transport == g.transport })
+	collector := slices.ContainsFunc(r.used, func(o *generation) bool { return o.collector == g.collector })
+	r.publishing.Unlock()
+	if !transport {
 		g.transport.CloseIdleConnections()
 	}
-	if now.collector != g.collector {
+	if !collector {
 		g.flush(r.log)
 	}
 }

@@ -67,6 +67,58 @@ func (c *collected) has(path, name string) bool {
 	return slices.Contains(c.all[path], name)
 }
 
+// TestCollectorOfSeveral: a collector that several configurations had, one after the other, gets the spans of all
+// requests that began under one of them.
+func TestCollectorOfSeveral(t *testing.T) {
+	t.Parallel()
+	first, at := newCollector(t)
+	_, next := newCollector(t)
+	held := make(chan chan struct{}, 2) // each request waits until one of these is closed
+	one, other := make(chan struct{}), make(chan struct{})
+	held <- one
+	held <- other
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			<-<-held
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: [DONE]\n\n")
+		}
+	}))
+	defer engine.Close()
+	text := func(policy, collector string) string {
+		return fmt.Sprintf(reloadable, false, policy, "k", false, "{url: '"+engine.URL+"', kind: other, models: [m]}") +
+			"otlp: {endpoint: " + collector + ", interval: 1h, signals: [traces]}\n"
+	}
+	f := newFileRig(t, text("least_ttft", at))
+	var asked sync.WaitGroup
+	under := func(policy, collector string, requests int) {
+		asked.Go(func() {
+			if status, body := f.ask("k", 3); status != 200 {
+				t.Error(status, body)
+			}
+		})
+		eventually(t, "the request is open", func() bool { return f.doors.Open() == requests })
+		f.write(text(policy, collector))
+		if _, err := f.reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	under("round_robin", at, 1)
+	under("round_robin", next, 2)
+	close(one)
+	eventually(t, "one of both has ended", func() bool { return f.entrances() == 2 })
+	close(other)
+	asked.Wait()
+	eventually(t, "the collector has both", func() bool {
+		first.mu.Lock()
+		defer first.mu.Unlock()
+		requests := slices.DeleteFunc(slices.Clone(first.all["/v1/traces"]), func(span string) bool {
+			return span != "POST chat"
+		})
+		return len(requests) == 2
+	})
+}
+
 // TestCollectors: a router's spans, metrics and lines go to the collector of its configuration. After a reload they go
 // to another, and the first has what was left; a router that stops has delivered all to its last line.
 func TestCollectors(t *testing.T) {

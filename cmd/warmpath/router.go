@@ -60,10 +60,11 @@ type router struct {
 	held     net.Listener // the traffic listener, if another process also has it open
 	peers    peers
 
-	// held while a snapshot of endpoints goes to fleet and prober, so that both get the same order; guards generation
-	// and moving
+	// held while a snapshot of endpoints goes to fleet and prober, so that both get the same order; guards generation,
+	// used and moving
 	publishing sync.Mutex
 	*generation
+	used    []*generation // those that may have requests, the running one last
 	moving  bool // endpoints may have left one source for another, and be declared by both: see publishSources
 	reloads reloads
 
