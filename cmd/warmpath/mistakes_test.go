@@ -46,6 +46,14 @@ func TestMistakesSayWhatToDo(t *testing.T) {
 			"address already in use: choose another with --listen (listen in the file)",
 		},
 		{
+			"serve --admin off --listen 127.0.0.1:0 --peers " + gone + " --peer-listen " + busy,
+			"address already in use: choose another with --peer-listen (peers.listen in the file)",
+		},
+		{
+			"extproc --admin off --listen 127.0.0.1:0 --extproc " + busy + " --endpoint http://" + gone,
+			"address already in use: choose another with --extproc (extproc.listen in the file)",
+		},
+		{
 			"serve --admin off --listen 192.0.2.1:8080",
 			"must name an address of this machine, or 0.0.0.0 for all of them",
 		},

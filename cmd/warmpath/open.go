@@ -22,33 +22,52 @@ type opened struct {
 	lmcache         *lmCache
 }
 
-// open opens all listeners, or none.
+// open opens all listeners, or none, so that a port in use is an error before the router runs.
 func open(cfg *config.Config, held sockets, log *slog.Logger) (o opened, err error) {
-	if o.traffic, o.admins, err = listen(cfg, held); err != nil {
-		return o, err
+	admins := cfg.Admin.Listen
+	if l := held["admin"]; l != nil && admins != "" {
+		admins = strings.TrimPrefix(urlOf("", l), "://")
 	}
-	if c := &cfg.TRTLLM.Cluster; c.Listen != "" && c.Storage() {
-		if o.workers, err = held.listen("workers", c.Listen); err != nil {
-			o.close()
-			return o, fmt.Errorf("cannot listen for workers: %w", err)
+	where := func(on bool, at string) string {
+		if on {
+			return at
+		}
+		return ""
+	}
+	cluster := &cfg.TRTLLM.Cluster
+	if admins != "" {
+		if err = admin.CheckListen(admins, cfg.Admin.Token); err != nil {
+			return o, err
 		}
 	}
-	if cfg.Peers.Listen != "" {
-		if o.replicas, err = held.listen("peers", cfg.Peers.Listen); err != nil {
-			o.close()
-			return o, fmt.Errorf("cannot listen for other routers: %w", err)
+	for _, l := range []struct {
+		into             *net.Listener
+		name, at         string
+		whom             string
+		setting, example string
+	}{
+		{&o.traffic, "traffic", cfg.Listen, "traffic", "--listen (listen in the file)", "127.0.0.1:8080"},
+		{&o.admins, "admin", admins, "admin", "--admin (admin.listen in the file; off for none)", "127.0.0.1:9190"},
+		{
+			&o.workers, "workers", where(cluster.Storage(), cluster.Listen), "workers", "trtllm.cluster.listen",
+			"127.0.0.1:8333",
+		},
+		{
+			&o.replicas, "peers", cfg.Peers.Listen, "other routers", "--peer-listen (peers.listen in the file)",
+			"127.0.0.1:7946",
+		},
+		{
+			&o.extproc, "extproc", where(cfg.ExtProc.On(), cfg.ExtProc.Listen), "external processing",
+			"--extproc (extproc.listen in the file)", pickerAddress,
+		},
+		{&o.leases, "lease", where(cfg.Lease.On(), cfg.Lease.Listen), "leases", "lease.listen", "127.0.0.1:8090"},
+	} {
+		if l.at == "" {
+			continue
 		}
-	}
-	if cfg.ExtProc.On() {
-		if o.extproc, err = held.listen("extproc", cfg.ExtProc.Listen); err != nil {
+		if *l.into, err = held.listen(l.name, l.at); err != nil {
 			o.close()
-			return o, fmt.Errorf("cannot listen for external processing: %w", err)
-		}
-	}
-	if cfg.Lease.On() {
-		if o.leases, err = held.listen("lease", cfg.Lease.Listen); err != nil {
-			o.close()
-			return o, fmt.Errorf("cannot listen for leases: %w", err)
+			return o, fmt.Errorf("cannot listen for %s: %w%s", l.whom, err, listenHint(err, l.setting, l.example))
 		}
 	}
 	if o.lmcache, err = newLMCache(cfg, log); err != nil {
@@ -60,32 +79,6 @@ func open(cfg *config.Config, held sockets, log *slog.Logger) (o opened, err err
 func (o *opened) close() {
 	o.lmcache.close()
 	closeAll(o.traffic, o.admins, o.workers, o.replicas, o.extproc, o.leases)
-}
-
-// listen opens both ports, so that a port in use is an error before the router runs.
-func listen(cfg *config.Config, held sockets) (traffic, admins net.Listener, err error) {
-	if traffic, err = held.listen("traffic", cfg.Listen); err != nil {
-		return nil, nil, fmt.Errorf("cannot listen for traffic: %w%s",
-			err, listenHint(err, "--listen (listen in the file)", "127.0.0.1:8080"))
-	}
-	if cfg.Admin.Listen == "" {
-		return traffic, nil, nil
-	}
-	at := cfg.Admin.Listen
-	if l := held["admin"]; l != nil {
-		at = strings.TrimPrefix(urlOf("", l), "://")
-	}
-	if err = admin.CheckListen(at, cfg.Admin.Token); err == nil {
-		if admins, err = held.listen("admin", at); err != nil {
-			err = fmt.Errorf("cannot listen for admin: %w%s",
-				err, listenHint(err, "--admin (admin.listen in the file; off for none)", "127.0.0.1:9190"))
-		}
-	}
-	if err != nil {
-		closeAll(traffic)
-		return nil, nil, err
-	}
-	return traffic, admins, nil
 }
 
 // listenHint says what to do about an address that cannot be listened on, with the setting that names it and a good
