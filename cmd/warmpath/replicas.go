@@ -24,19 +24,17 @@ type replicas struct {
 	close  func()        // of the store; nil without one
 }
 
-// join makes the connection to the other routers if configured.
+// join makes the connection to the other routers if configured. The caller closes l where it fails.
 func (r *router) join(cfg *config.Config, l net.Listener) error {
 	if !cfg.Peers.On() {
 		return nil
 	}
 	secret, err := cfg.Peers.TheSecret()
 	if err != nil {
-		closeAll(l)
 		return err
 	}
 	transport, err := newTransport(cfg, l, r.log)
 	if err != nil {
-		closeAll(l)
 		return err
 	}
 	p := &replicas{}
@@ -51,7 +49,6 @@ func (r *router) join(cfg *config.Config, l net.Listener) error {
 	}
 	p.group, err = ring.New(c)
 	if err != nil {
-		closeAll(l)
 		return err
 	}
 	r.replicas = p

@@ -65,7 +65,7 @@ type router struct {
 	publishing sync.Mutex
 	*generation
 	used    []*generation // those that may have requests, the running one last
-	moving  bool // endpoints may have left one source for another, and be declared by both: see publishSources
+	moving  bool          // endpoints may have left one source for another, and be declared by both: see publishSources
 	reloads reloads
 
 	started chan struct{}   // closed when the fleet is known, see waitReady
@@ -89,12 +89,11 @@ func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log
 	if o.admins != nil {
 		r.adminURL = urlOf(schemeOf(cfg.Admin.TLS), o.admins)
 	}
-	g, err := r.newGeneration(ctx, cfg, nil)
-	if err != nil {
-		o.close()
-		return nil, usageError(err)
+	g, err := (*generation)(nil), r.join(cfg, o.replicas)
+	if err == nil {
+		g, err = r.newGeneration(ctx, cfg, nil)
 	}
-	if err := r.join(cfg, o.replicas); err != nil {
+	if err != nil {
 		o.close()
 		return nil, usageError(err)
 	}

@@ -76,20 +76,26 @@ func (w *watchers) make(
 		if w.trt, err = newTRTServe(cfg, r.build, r.source, g.client, r.log); err != nil {
 			return err
 		}
-		if err = w.events.Listen(ctx); err != nil { // last: a later error would leave its ports open
+	}
+	if files := versions(cfg.OTLP.Files()); !maps.Equal(files, w.collectorFiles) ||
+		!same(func(c *config.Config) any { return []any{collectorSettings(c), c.Tracing} }) {
+		w.collectorFiles, w.measured = files, false
+		if err = w.trace(ctx, cfg, r); err != nil {
 			return err
 		}
 	}
-	files := versions(cfg.OTLP.Files())
-	if same(func(c *config.Config) any { return []any{collectorSettings(c), c.Tracing} }) &&
-		maps.Equal(files, w.collectorFiles) {
-		return nil
+	if before == nil {
+		return w.events.Listen(ctx) // last: a later error would leave its ports open
 	}
+	return nil
+}
+
+// trace makes the way to the collector, and what sends spans there.
+func (w *watchers) trace(ctx context.Context, cfg *config.Config, r *router) error {
 	to, err := collectorOf(cfg, r.build, r.log)
 	if err != nil {
 		return err
 	}
-	w.collectorFiles, w.measured = files, false
 	if w.collector, err = otlp.Open(context.WithoutCancel(ctx), to); err != nil {
 		return err
 	}
