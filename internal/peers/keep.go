@@ -344,42 +344,11 @@ func (g *Group) load(ctx context.Context) {
 	defer cancel()
 	began := time.Now()
 	o := &opener{g.cfg.Secret, g.self.Fleet, map[uint64]sealer{}}
-	name := k.knowledge()
-	b, err := k.store.Get(ctx, g.self, name)
-	if err == nil && b != nil && g.cfg.Memory != nil {
-		plain, at, err := o.open(name, b)
-		if err == nil {
-			g.raise(at)
-			err = g.cfg.Memory.Load(plain, max(0, g.fleetNow().Sub(at)))
-		}
-		if err != nil {
-			g.cfg.Log.Warn("what was kept of endpoints cannot be taken in", "error", err)
-		}
-	}
 	var all []remembered
-	foreign := 0
+	foreign, err := 0, g.loadKnowledge(ctx, o)
 	if err == nil {
-		err = k.store.Each(ctx, g.self, func(at string, value []byte) bool {
-			if at == name {
-				return true
-			}
-			plain, when, err := o.open(at, value)
-			var one remembered
-			if err == nil {
-				one = remembered{at: when}
-				one.heard, err = readKept(plain, &one.piece)
-			}
-			if err != nil {
-				foreign++
-				return true
-			}
-			if all = append(all, one); len(all) >= 2*k.most {
-				all = newest(all, k.most)
-			}
-			return true
-		})
+		all, foreign, err = k.conversations(ctx, g.self, o)
 	}
-	all = newest(all, k.most)
 	if len(all) > 0 {
 		g.raise(all[len(all)-1].at)
 	}
@@ -407,6 +376,48 @@ func (g *Group) load(ctx context.Context) {
 	}
 	g.cfg.Log.Info("this router knows what was kept of conversations",
 		"conversations", len(all), "took", time.Since(began).Round(time.Millisecond))
+}
+
+// loadKnowledge takes in what is known of endpoints and pools. The error is the store's.
+func (g *Group) loadKnowledge(ctx context.Context, o *opener) error {
+	name := g.keeper.knowledge()
+	b, err := g.keeper.store.Get(ctx, g.self, name)
+	if err != nil || b == nil || g.cfg.Memory == nil {
+		return err
+	}
+	plain, at, err := o.open(name, b)
+	if err == nil {
+		g.raise(at)
+		err = g.cfg.Memory.Load(plain, max(0, g.fleetNow().Sub(at)))
+	}
+	if err != nil {
+		g.cfg.Log.Warn("what was kept of endpoints cannot be taken in", "error", err)
+	}
+	return nil
+}
+
+// conversations reads the latest ones, oldest first, and counts the values that do not open.
+func (k *keeper) conversations(ctx context.Context, s Self, o *opener) (all []remembered, foreign int, err error) {
+	knowledge := k.knowledge()
+	err = k.store.Each(ctx, s, func(name string, value []byte) bool {
+		if name == knowledge {
+			return true
+		}
+		plain, at, err := o.open(name, value)
+		one := remembered{at: at}
+		if err == nil {
+			one.heard, err = readKept(plain, &one.piece)
+		}
+		if err != nil {
+			foreign++
+			return true
+		}
+		if all = append(all, one); len(all) >= 2*k.most {
+			all = newest(all, k.most)
+		}
+		return true
+	})
+	return newest(all, k.most), foreign, err
 }
 
 // raise has the fleet's time rise to a version that was kept, so that later ones count as later.
