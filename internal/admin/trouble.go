@@ -151,25 +151,7 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 			add(warn, e.Name, "See whether this machine reaches "+e.URL+".", "No answer to a health check yet.")
 		}
 	}
-	switch {
-	case e.State != "up" || len(e.Models) > 0 || st.UptimeSeconds <= settled:
-	case e.Guarded:
-		add(warn, e.Name, "Give the router its key (api_key, api_key_env or api_key_file at the endpoint).",
-			"It lists its models only to those who have its key: the router knows neither them nor its load.")
-	case e.Kind == string(fleet.KindOther):
-		if e.Served != nil && e.Served.Requests > e.Served.Failed {
-			break
-		}
-		add(warn, e.Name, "If no engine is there, correct its URL. Otherwise name its models (models at the endpoint).",
-			"Perhaps no engine: its kind is not known, it lists no models, and it has answered no request well.")
-	case e.Kind != string(fleet.KindUnknown): // one of another kind may take any name
-		add(warn, e.Name, "Load a model there, or name its models in the configuration (models at the endpoint).",
-			"It lists no models: requests that name one do not go there, and get 404 where no other engine has it.")
-	}
-	if e.MoreModels > 0 {
-		add(warn, e.Name, "Name those that are wanted (models at the endpoint).",
-			"It lists more models than are read: requests for %d of them get 404.", e.MoreModels)
-	}
+	modelTrouble(e, st, add)
 	switch {
 	case e.Draining && e.Load.Requests == 0:
 		add(note, e.Name, "Stop or update it now, or press Undrain to bring it back.", "Drained: nothing runs there.")
@@ -190,6 +172,29 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 	if e.CacheLosses > 0 && st.UptimeSeconds > 0 {
 		add(note, e.Name, "Nothing, if it was restarted or sent to sleep. Otherwise look why its process ends.",
 			"Losses of its cache: %d.", e.CacheLosses)
+	}
+}
+
+// modelTrouble is about what an endpoint says that it serves.
+func modelTrouble(e *endpointView, st *statsView, add teller) {
+	switch {
+	case e.State != "up" || len(e.Models) > 0 || st.UptimeSeconds <= settled:
+	case e.Guarded:
+		add(warn, e.Name, "Give the router its key (api_key, api_key_env or api_key_file at the endpoint).",
+			"It lists its models only to those who have its key: the router knows neither them nor its load.")
+	case e.Kind == string(fleet.KindOther):
+		if e.Served != nil && e.Served.Requests > e.Served.Failed {
+			break
+		}
+		add(warn, e.Name, "If no engine is there, correct its URL. Otherwise name its models (models at the endpoint).",
+			"Perhaps no engine: its kind is not known, it lists no models, and it has answered no request well.")
+	case e.Kind != string(fleet.KindUnknown): // one of another kind may take any name
+		add(warn, e.Name, "Load a model there, or name its models in the configuration (models at the endpoint).",
+			"It lists no models: requests that name one do not go there, and get 404 where no other engine has it.")
+	}
+	if e.MoreModels > 0 {
+		add(warn, e.Name, "Name those that are wanted (models at the endpoint).",
+			"It lists more models than are read: requests for %d of them get 404.", e.MoreModels)
 	}
 }
 
