@@ -124,6 +124,30 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 	for _, name := range cfg.Shadow.Policies {
 		line("shadow", "%s: %s", name, policy.Describe(name))
 	}
+	describeEndpoints(line, &cfg, endpoints)
+	describeDiscovery(line, &cfg)
+	for _, name := range slices.Sorted(maps.Keys(cfg.Models.Aliases)) {
+		line("alias", "%s = %s", name, strings.Join(cfg.Models.Aliases[name].Shown(), ", "))
+	}
+	for i := range cfg.Models.Settings {
+		m := &cfg.Models.Settings[i]
+		line("model", "%s: %s", strings.Join(m.Match, ", "), m.Describe())
+	}
+	if r := cfg.Record; r.File != "" {
+		line("record", "%s, at most %d files of %s", r.File, r.Files+1, r.FileBytes)
+	}
+	for _, warning := range cfg.Warnings() {
+		line("warning", "%s", warning)
+	}
+	line("ok", "no faults")
+	return nil
+}
+
+// liner prints one line of what would run.
+type liner func(name, format string, args ...any)
+
+// describeEndpoints prints the endpoints of the configuration itself, and how requests are split over those with roles.
+func describeEndpoints(line liner, cfg *config.Config, endpoints []fleet.Endpoint) {
 	roles := false
 	for _, e := range endpoints {
 		roles = roles || e.Role != fleet.RoleBoth
@@ -149,6 +173,10 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 		line("split", "%s, by %s; prompts by %s, answers by %s",
 			d.When, connector, cfg.PolicyNamed(d.PrefillPolicy).Name, cfg.DecodePolicyConfig().Name)
 	}
+}
+
+// describeDiscovery prints where further endpoints are looked for.
+func describeDiscovery(line liner, cfg *config.Config) {
 	if cfg.Discovery.File != "" {
 		line("discovery", "file %s", cfg.Discovery.File)
 	}
@@ -165,25 +193,10 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 	for _, s := range cfg.Discovery.Etcd {
 		line("discovery", "etcd at %s, keys under %s", strings.Join(s.Endpoints, ", "), s.Prefix)
 	}
-	for _, name := range slices.Sorted(maps.Keys(cfg.Models.Aliases)) {
-		line("alias", "%s = %s", name, strings.Join(cfg.Models.Aliases[name].Shown(), ", "))
-	}
-	for i := range cfg.Models.Settings {
-		m := &cfg.Models.Settings[i]
-		line("model", "%s: %s", strings.Join(m.Match, ", "), m.Describe())
-	}
-	if r := cfg.Record; r.File != "" {
-		line("record", "%s, at most %d files of %s", r.File, r.Files+1, r.FileBytes)
-	}
-	for _, warning := range cfg.Warnings() {
-		line("warning", "%s", warning)
-	}
-	line("ok", "no faults")
-	return nil
 }
 
 // describeKeys prints how many API keys there are.
-func describeKeys(line func(name, format string, args ...any), cfg *config.Config) {
+func describeKeys(line liner, cfg *config.Config) {
 	keys, err := cfg.Tenants.Keys()
 	if err != nil || len(keys) == 0 && cfg.Tenants.KeysFile == "" {
 		return // faults have been told
@@ -215,7 +228,7 @@ func describeKeys(line func(name, format string, args ...any), cfg *config.Confi
 }
 
 // describeListeners prints the trusted proxies, and the listeners besides that of clients.
-func describeListeners(line func(name, format string, args ...any), cfg *config.Config) {
+func describeListeners(line liner, cfg *config.Config) {
 	if len(cfg.TrustedProxies) > 0 {
 		how := "by " + cmp.Or(cfg.ClientHeader, forwarded.DefaultHeader)
 		if cfg.ProxyProtocol {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,45 +37,7 @@ leaves. Best run while the engine has no other traffic. The exit code is 1 if an
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			args, err := engineURLs(args)
-			if err != nil {
-				return err
-			}
-			sick := 0
-			var reports []*doctor.Report
-			for i, at := range args {
-				if !asJSON && e.terminal {
-					fmt.Fprintf(e.stderr, "examining %s ...\n", at)
-				}
-				r := doctor.Examine(c.Context(), at, o)
-				if c.Context().Err() != nil {
-					return nil
-				}
-				reports = append(reports, r)
-				if !r.Healthy {
-					sick++
-				}
-				if asJSON {
-					if err := json.NewEncoder(e.stdout).Encode(r); err != nil {
-						return err
-					}
-					continue
-				}
-				if i > 0 {
-					fmt.Fprintln(e.stdout)
-				}
-				r.Show(e.stdout)
-			}
-			if file != "" {
-				if err := writeNew(file, starter.File(endpointsOf(reports))); err != nil {
-					return err
-				}
-				fmt.Fprintf(e.stderr, "written: %s; run it with: warmpath serve -c %s\n", file, file)
-			}
-			if sick > 0 {
-				return fmt.Errorf("%d of %d engines are not healthy", sick, len(args))
-			}
-			return nil
+			return runDoctor(c.Context(), e, o, args, file, asJSON)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -87,6 +50,49 @@ leaves. Best run while the engine has no other traffic. The exit code is 1 if an
 	f.StringVarP(&file, "write", "o", "", "new `FILE` that gets a configuration for these engines")
 	f.BoolVar(&asJSON, "json", false, "print JSON, one engine a line")
 	return c
+}
+
+// runDoctor examines the engines, and writes a configuration for them if a file is named.
+func runDoctor(ctx context.Context, e env, o doctor.Options, args []string, file string, asJSON bool) error {
+	args, err := engineURLs(args)
+	if err != nil {
+		return err
+	}
+	sick := 0
+	var reports []*doctor.Report
+	for i, at := range args {
+		if !asJSON && e.terminal {
+			fmt.Fprintf(e.stderr, "examining %s ...\n", at)
+		}
+		r := doctor.Examine(ctx, at, o)
+		if ctx.Err() != nil {
+			return nil
+		}
+		reports = append(reports, r)
+		if !r.Healthy {
+			sick++
+		}
+		if asJSON {
+			if err := json.NewEncoder(e.stdout).Encode(r); err != nil {
+				return err
+			}
+			continue
+		}
+		if i > 0 {
+			fmt.Fprintln(e.stdout)
+		}
+		r.Show(e.stdout)
+	}
+	if file != "" {
+		if err := writeNew(file, starter.File(endpointsOf(reports))); err != nil {
+			return err
+		}
+		fmt.Fprintf(e.stderr, "written: %s; run it with: warmpath serve -c %s\n", file, file)
+	}
+	if sick > 0 {
+		return fmt.Errorf("%d of %d engines are not healthy", sick, len(args))
+	}
+	return nil
 }
 
 // engineURLs makes base addresses from user input: with or without a scheme, a slash or the API's /v1 at the end.

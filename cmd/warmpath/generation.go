@@ -113,11 +113,6 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 		}
 	}
 	g.certificates = cfg.Certificates()
-	g.engineTLS = versions(cfg.EngineTLS.Files())
-	toEngines, toHosts, err := cfg.EngineTLS.Load()
-	if err != nil {
-		return nil, err
-	}
 	var keys *identity.Tenants
 	if before != nil {
 		keys = before.door.Tenants
@@ -137,26 +132,14 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 	g.door = proxyConfig(cfg, tenants, r.limits, connector)
 	g.door.StatusPage = r.adminURL
 	g.policies = !same(func(c *config.Config) any { return append(placings(c), c.Policy, c.Disaggregation) })
-	connect := same(func(c *config.Config) any { return []any{c.Timeouts.Connect, c.EngineTLS} }) &&
-		maps.Equal(g.engineTLS, before.engineTLS)
-	if connect {
-		g.transport = before.transport
-	} else {
-		g.transport = proxy.NewTransport(proxy.TransportConfig{
-			Connect: cfg.Timeouts.Connect, NetHTTP: cfg.NetHTTP(), TLS: toEngines, Hosts: toHosts, Log: r.log,
-		})
+	if err = g.toEngines(r, before, same); err != nil {
+		return nil, err
 	}
-	g.client = httpclient.New(g.transport)
 	static, runners, err := openSources(cfg, g.client, r.log)
 	if err != nil {
 		return nil, err
 	}
 	g.static, g.sources = static, sourcesOf(runners, before)
-	if connect && same(func(c *config.Config) any { return c.Probe }) {
-		g.prober, g.probing = before.prober, before.probing
-	} else {
-		g.prober = probe.New(cfg.Probe, g.client, r.observe, r.hasRequests, r.log)
-	}
 	if err = g.watchers.make(ctx, r, g, before, same); err != nil {
 		return nil, err
 	}
@@ -168,6 +151,32 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 		Replicas: cfg.Peers.On(), Shortlist: g.shadows.most(),
 	})
 	return g, g.route.Validate()
+}
+
+// toEngines makes what connects to engines, or takes it over from the previous generation.
+func (g *generation) toEngines(r *router, before *generation, same func(func(*config.Config) any) bool) error {
+	cfg := g.cfg
+	g.engineTLS = versions(cfg.EngineTLS.Files())
+	toEngines, toHosts, err := cfg.EngineTLS.Load()
+	if err != nil {
+		return err
+	}
+	connect := same(func(c *config.Config) any { return []any{c.Timeouts.Connect, c.EngineTLS} }) &&
+		maps.Equal(g.engineTLS, before.engineTLS)
+	if connect {
+		g.transport = before.transport
+	} else {
+		g.transport = proxy.NewTransport(proxy.TransportConfig{
+			Connect: cfg.Timeouts.Connect, NetHTTP: cfg.NetHTTP(), TLS: toEngines, Hosts: toHosts, Log: r.log,
+		})
+	}
+	g.client = httpclient.New(g.transport)
+	if connect && same(func(c *config.Config) any { return c.Probe }) {
+		g.prober, g.probing = before.prober, before.probing
+	} else {
+		g.prober = probe.New(cfg.Probe, g.client, r.observe, r.hasRequests, r.log)
+	}
+	return nil
 }
 
 // listeners are all listeners to the fleet's events.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -272,23 +273,7 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 		talk = e.stderr
 	}
 	simreport.Introduce(talk, trace, shown, plan)
-	if o.clients > 0 {
-		fmt.Fprintf(talk, "%d conversations at one time, regardless of the load: the next begins when one ends.\n",
-			o.clients)
-	}
-	if engines != "" {
-		fmt.Fprintln(talk, engines)
-	}
-	if blind := o.blind(); len(blind) > 0 {
-		fmt.Fprintf(talk, "Warning: %s cannot tell first turns from later ones without conversation ids; "+
-			"leave out --ids, or give --ids=true.\n", strings.Join(blind, ", "))
-	}
-	if legend := o.legend(); legend != "" {
-		fmt.Fprintln(talk, legend)
-	}
-	if unfit > 0 {
-		fmt.Fprintf(talk, "Note: %d requests fail: prompt and answer together fit no engine's KV cache.\n", unfit)
-	}
+	o.introduce(talk, engines, unfit)
 	if o.find {
 		if runs, err = o.search(ctx, e, talk, trace, fleet); err != nil {
 			return err
@@ -303,6 +288,27 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 		simreport.Tables(talk, runs)
 	}
 	return o.write(e, runs)
+}
+
+// introduce says what else is to be known before the figures: of the engines, and how many requests fit none.
+func (o *simulateOptions) introduce(w io.Writer, engines string, unfit int) {
+	if o.clients > 0 {
+		fmt.Fprintf(w, "%d conversations at one time, regardless of the load: the next begins when one ends.\n",
+			o.clients)
+	}
+	if engines != "" {
+		fmt.Fprintln(w, engines)
+	}
+	if blind := o.blind(); len(blind) > 0 {
+		fmt.Fprintf(w, "Warning: %s cannot tell first turns from later ones without conversation ids; "+
+			"leave out --ids, or give --ids=true.\n", strings.Join(blind, ", "))
+	}
+	if legend := o.legend(); legend != "" {
+		fmt.Fprintln(w, legend)
+	}
+	if unfit > 0 {
+		fmt.Fprintf(w, "Note: %d requests fail: prompt and answer together fit no engine's KV cache.\n", unfit)
+	}
 }
 
 // part is the half of the traffic to play, repeated as often as is asked for.
