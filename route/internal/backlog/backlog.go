@@ -22,10 +22,10 @@ import (
 
 // Rates are the speeds of endpoints, learnt or assumed.
 type Rates interface {
-	MsPerToken(slot int) float64  // per prompt token; at least LeastMsPerToken
-	MsPerAnswer(slot int) float64 // per answer token after the first; above 0
-	DecodeMs(slot int) float64    // from first byte to end of a request; 0 unknown
-	InOrder(slot int) bool        // known to compute prompts one after another
+	MsPerToken(slot int) float64        // per prompt token; at least LeastMsPerToken
+	MsPerAnswer(slot int) float64       // per answer token after the first; above 0
+	DecodeMs(slot int) float64          // from first byte to end of a request; 0 unknown
+	InOrder(slot int) (yes, known bool) // whether it computes prompts one after another
 	Transfer(now time.Time, slot int) Transfer
 	Known(slot int) Known
 }

@@ -25,7 +25,7 @@ func (s steady) MsPerToken(int) float64               { return s.perToken }
 func (s steady) MsPerAnswer(int) float64              { return 10 }
 func (s steady) DecodeMs(int) float64                 { return 500 }
 func (s steady) Known(int) Known                      { return Known{true, true, 10} }
-func (s steady) InOrder(int) bool                     { return s.inOrder }
+func (s steady) InOrder(int) (yes, known bool)        { return s.inOrder, true }
 func (s steady) Transfer(_ time.Time, _ int) Transfer { return s.transfer }
 
 func rates(perToken float64) steady {

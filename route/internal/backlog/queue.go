@@ -20,6 +20,7 @@ const (
 	// how long an endpoint may lack work because another router does not send its first job
 	passOver = 200 * time.Millisecond
 	onItsWay = 10 * time.Millisecond // allowance for a request's way to the engine
+	untried  = 2                     // prompts of streams at an endpoint of which it is not known how it computes them
 	roomStep = 64                    // one part in this many that it has more room after an answer
 	// minimum prompt tokens per engine step: vLLM's default max_num_batched_tokens when serving on smaller GPUs
 	stepLeast = 2048
@@ -90,9 +91,14 @@ func (t *Table) atLimit(j *Job) bool {
 }
 
 // saturated reports whether an endpoint that computes in order has enough prompts to compute. It may always have the
-// tokens of one step: short prompts are computed together.
+// tokens of one step: short prompts are computed together. Until it is known whether it computes in order it may have
+// two prompts of streams, whose first bytes show it: with more, too many would wait at a slow engine. Answers that are
+// not streamed do not show it, so without streams it may have any number.
 func (t *Table) saturated(now time.Time, e *endpoint, slot int, rates Rates) bool {
-	if t.cfg.Ahead <= 0 || !rates.InOrder(slot) {
+	if t.cfg.Ahead <= 0 {
+		return false
+	}
+	if serial, known := rates.InOrder(slot); !serial || !known && e.prompts.streams < untried {
 		return false
 	}
 	p, perToken := &e.prompts, rates.MsPerToken(slot)
@@ -294,7 +300,8 @@ func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint3
 		return 0, false
 	}
 	took := float64(float64(first.Prefill) * rates.MsPerToken(slot))
-	if took > fleet.Ms(t.cfg.Ahead) && now.Sub(e.queue.sentAt) < onItsWay &&
+	serial, _ := rates.InOrder(slot)
+	if serial && took > fleet.Ms(t.cfg.Ahead) && now.Sub(e.queue.sentAt) < onItsWay &&
 		e.prompts.streams+len(e.prompts.nonStreaming.open) > 0 {
 		return 0, false // those before a long prompt must not arrive after it
 	}

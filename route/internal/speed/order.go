@@ -49,12 +49,12 @@ func (a *order) learn(j *backlog.Job, own, fixed float64) {
 	a.soon.Add(1-fit.Usual, weight, float64(own*j.Soon))
 }
 
-// known reports whether the endpoint was seen to compute prompts one after another: whether the time beyond a prompt's
-// own grows with its company. That takes the company of fit.Enough prompts; a ridge of fit.Slow of the sums is added,
-// since only one kind of company may occur.
-func (a *order) known() bool {
+// serial reports whether the endpoint computes prompts one after another: whether the time beyond a prompt's own grows
+// with its company. known says that it was seen, which takes the company of fit.Enough prompts. A ridge of fit.Slow of
+// the sums is added, since only one kind of company may occur.
+func (a *order) serial() (yes, known bool) {
 	if a.first.XX == 0 || a.company.AA+a.company.BB < fit.Enough*priorTokens*priorTokens {
-		return false
+		return true, false
 	}
 	each := a.first.Slope()
 	if a.solo.XX > 0 {
@@ -67,5 +67,5 @@ func (a *order) known() bool {
 	beyond.AA += little
 	beyond.BB += little
 	front, soon := beyond.Slopes()
-	return front+soon >= float64(serialShare*each)
+	return front+soon >= float64(serialShare*each), true
 }

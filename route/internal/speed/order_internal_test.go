@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/backlog"
 )
 
 // TestOrderIsLearnt: it is soon known whether an engine computes prompts one after another, at any load, order and
@@ -50,7 +53,8 @@ func learntInTime(t *testing.T, k kind, inOrder bool, load float64, ahead time.D
 			if i < 20 {
 				continue
 			}
-			if n++; e.Reader().InOrder(0) == inOrder {
+			n++
+			if yes, known := e.Reader().InOrder(0); known && yes == inOrder {
 				right++
 			}
 		}
@@ -86,11 +90,48 @@ func TestOrderOfBursts(t *testing.T) {
 			tt.burst(e)
 			e.run(time.Minute)
 		}
-		if !e.Reader().InOrder(0) {
+		if yes, known := e.Reader().InOrder(0); !yes || !known {
 			t.Errorf("%s: not known after four bursts", name)
 		}
 		if e.ask(20_000); !e.ask(4000) {
 			t.Errorf("%s: the second of two prompts is not queued", name)
+		}
+	}
+}
+
+// TestFirstBurst: of long prompts that come before it is known how an engine computes them it is sent two, by whose
+// times that is known. All of short ones are sent.
+func TestFirstBurst(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		tokens int
+		sent   []bool
+	}{
+		{"long", 20_000, []bool{true, true, false, false}},
+		{"short", 400, []bool{true, true, true, true}},
+	} {
+		for _, k := range []kind{inTurn, atOnce} {
+			e := newEngine(t, 500*time.Millisecond, k)
+			for i, sent := range tt.sent {
+				if queued := e.ask(tt.tokens); queued == sent {
+					t.Errorf("%s prompt %d: queued %t", tt.name, i, queued)
+				}
+			}
+			e.run(time.Hour)
+			if _, known := e.Reader().InOrder(0); e.done != len(tt.sent) || tt.tokens > 4000 && !known {
+				t.Errorf("%s: %d are answered; known: %t", tt.name, e.done, known)
+			}
+		}
+	}
+}
+
+// TestFirstAnswersInOnePiece: they do not show how an engine computes prompts, so all are sent.
+func TestFirstAnswersInOnePiece(t *testing.T) {
+	e := newEngine(t, 500*time.Millisecond, atOnce)
+	for i := range 4 {
+		w := backlog.Work{Class: fleet.Turn, PromptTokens: 20_000, MayQueue: true}
+		if _, queued := e.open(w); queued {
+			t.Errorf("prompt %d is queued", i)
 		}
 	}
 }

@@ -123,9 +123,12 @@ func (r Reader) Known(slot int) backlog.Known {
 	}
 }
 
-// InOrder reports whether an endpoint was seen to compute prompts one after another.
-func (r Reader) InOrder(slot int) bool {
-	return r.t.without.Has(ablation.Order) || r.t.endpoints.Get(slot).order.known()
+// InOrder reports whether an endpoint computes prompts one after another. While that is not known it is assumed.
+func (r Reader) InOrder(slot int) (yes, known bool) {
+	if r.t.without.Has(ablation.Order) {
+		return true, true
+	}
+	return r.t.endpoints.Get(slot).order.serial()
 }
 
 // Transfer is the speed of KV cache transfers to an endpoint, learnt or default.
