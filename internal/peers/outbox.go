@@ -72,8 +72,15 @@ func (o *outbox) tell(now time.Time, news []route.News, to uint64) {
 // further prompts it has none: they are asked for when their next turn is told.
 const mostAnswered = 1 << 17
 
-// answer queues all that is under way, for a router that asked for it. It is called inside the lock of live.Fleet.
+// answer queues all that is under way, for a router that asked for it, and asks again where too much waits already. It
+// is called inside the lock of live.Fleet.
 func (o *outbox) answer(to uint64, underWay func(tell func([]route.News)), now time.Time) {
+	o.mu.Lock()
+	full := o.bytes > mostQueued/4
+	o.mu.Unlock()
+	if full {
+		return
+	}
 	o.mark(pending{to: to, begins: true})
 	left := mostAnswered
 	underWay(func(news []route.News) {

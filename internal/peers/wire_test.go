@@ -249,17 +249,20 @@ func TestChainsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAnswerOfManyRequests: what thousands of long prompts under way are told as is less than may wait.
-func TestAnswerOfManyRequests(t *testing.T) {
+// TestAnswersOfManyRequests: what routers that ask are told of thousands of long prompts is less than may wait,
+// however many ask at once: those for which there is no room ask again.
+func TestAnswersOfManyRequests(t *testing.T) {
 	o := &outbox{wake: make(chan struct{}, 1)}
 	const requests = 10_000
-	o.answer(7, func(tell func([]route.News)) {
-		for range requests {
-			tell([]route.News{{Kind: route.NewsPlaced, Placed: &route.Placed{Chain: make([]uint64, 400)}}})
-		}
-	}, time.Now())
+	for to := range uint64(5) {
+		o.answer(to+1, func(tell func([]route.News)) {
+			for range requests {
+				tell([]route.News{{Kind: route.NewsPlaced, Placed: &route.Placed{Chain: make([]uint64, 400)}}})
+			}
+		}, time.Now())
+	}
 	if n := len(o.waiting); o.dropped || n != requests+2 || !o.waiting[0].begins || !o.waiting[n-1].ends {
-		t.Errorf("%d of %d messages wait, %d bytes; dropped: %t", n, requests+2, o.bytes, o.dropped)
+		t.Errorf("%d messages wait, want %d, %d bytes; dropped: %t", n, requests+2, o.bytes, o.dropped)
 	}
 	if got := len(o.waiting[1].placed.Chain); got != 400 {
 		t.Errorf("the first is told with %d names of its prompt", got)
