@@ -401,7 +401,8 @@ func replicaTrouble(answer json.RawMessage, add teller) {
 		add(note, "", "Wait: it becomes ready by itself.", "This router is learning from another one.")
 	}
 	if r.Strange != "" {
-		add(warn, "", "Run the same release everywhere, and set the clocks.", "Another router is there: %s.", r.Strange)
+		add(warn, "", "Run the same release with one peers.secret everywhere, and set the clocks.",
+			"Another router is there: %s.", r.Strange)
 	}
 	if len(r.Peers) == 0 && r.Problem == "" && r.Strange == "" && !r.Learning {
 		add(note, "", "If there should be others, see whether they run and have the same peers.fleet and peers.secret.",

@@ -81,7 +81,6 @@ type Group struct {
 	others     map[uint64]*stranger // routers that are not understood
 	attendance attendance
 	alone      bool   // it was said that no other router is heard
-	sealed     bool   // it was said that a frame does not open
 	problem    string // of the transport, as it was said
 
 	learning learning

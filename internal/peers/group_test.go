@@ -283,7 +283,7 @@ func TestStrangers(t *testing.T) {
 		note     string // on /readyz
 	}{
 		"another secret": {
-			secret: "another secret of the fleet", heard: 0, says: "another peers.secret", note: "no other router",
+			secret: "another secret of the fleet", heard: 0, says: "another peers.secret", note: "another peers.secret",
 		},
 		"another version": {
 			mangle: func(b []byte) []byte { b[0] = 9; return b }, heard: 0, says: "speaks another version",
@@ -291,7 +291,7 @@ func TestStrangers(t *testing.T) {
 		},
 		"broken frames": {
 			mangle: func(b []byte) []byte { b[len(b)-1] ^= 1; return b }, heard: 0, says: "does not open",
-			note: "no other router",
+			note: "does not open",
 		},
 		"other endpoints": {endpoint: "z", heard: 1, says: "other endpoints", note: "other endpoints"},
 	}

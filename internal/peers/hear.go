@@ -72,8 +72,7 @@ func (g *Group) open(m *member, h *head, b []byte) (p plain, ok bool) {
 	text, err := m.sealer.open(h, b)
 	if err != nil || len(text) < plainBytes {
 		g.bad.Add(1)
-		if !g.sealed {
-			g.sealed = true
+		if g.members[m.id] == nil && g.strange(m.id, "sends what does not open (has it another peers.secret?)") {
 			g.cfg.Log.Warn("a router's frame does not open: has it another peers.secret?", "router", name(m.id))
 		}
 		return p, false
