@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,8 +18,10 @@ type doors struct {
 	now     atomic.Pointer[entrance]
 	leaving atomic.Bool // another process accepts new connections: each answer closes its connection
 
-	mu  sync.Mutex
-	all []*entrance // the current one last
+	mu       sync.Mutex  // guards all and draining
+	all      []*entrance // the current one last
+	draining bool        // all doors refuse new requests, also those that are opened later
+
 	ctx context.Context
 	wg  sync.WaitGroup
 }
@@ -63,6 +66,9 @@ func (d *doors) open(p *proxy.Proxy, ended func()) {
 	running, end := context.WithCancel(d.ctx)
 	e := &entrance{Proxy: p, end: end, ended: ended}
 	d.wg.Go(func() { p.Run(running) })
+	if d.draining {
+		p.Drain()
+	}
 	before := d.now.Swap(e)
 	d.all = append(d.all, e)
 	if before != nil {
@@ -82,12 +88,7 @@ func (d *doors) retire(e *entrance) {
 	}
 	e.end()
 	d.mu.Lock()
-	for i, x := range d.all {
-		if x == e {
-			d.all = append(d.all[:i:i], d.all[i+1:]...)
-			break
-		}
-	}
+	d.all = slices.DeleteFunc(d.all, func(x *entrance) bool { return x == e })
 	d.mu.Unlock()
 	e.ended()
 }
@@ -115,7 +116,12 @@ func (d *doors) Open() (n int) {
 }
 
 // Drain makes all doors refuse new requests.
-func (d *doors) Drain() { d.each(func(e *entrance) { e.Proxy.Drain() }) }
+func (d *doors) Drain() {
+	d.mu.Lock()
+	d.draining = true
+	d.mu.Unlock()
+	d.each(func(e *entrance) { e.Proxy.Drain() })
+}
 
 // Abort ends every open request.
 func (d *doors) Abort() { d.each(func(e *entrance) { e.Proxy.Abort() }) }

@@ -175,6 +175,24 @@ func TestReloadLosesNothing(t *testing.T) {
 	}
 }
 
+// TestReloadWhileItDrains: a router that takes no new requests takes none after a reload either.
+func TestReloadWhileItDrains(t *testing.T) {
+	t.Parallel()
+	_, engine := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 100})
+	f := newFileRig(t, fmt.Sprintf(reloadable, false, "least_ttft", "k", false, engine))
+	f.doors.Drain()
+	f.write(fmt.Sprintf(reloadable, false, "round_robin", "k", false, engine))
+	if _, err := f.reload(); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := f.ask("k", 1); status != 503 {
+		t.Errorf("a request: %d %s", status, body)
+	}
+	if status, body := fetched(t, "GET", f.url+"/readyz", ""); status != 503 {
+		t.Errorf("/readyz: %d %s", status, body)
+	}
+}
+
 func (r *router) entrances() (n int) {
 	r.doors.each(func(*entrance) { n++ })
 	return n
