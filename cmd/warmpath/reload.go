@@ -42,7 +42,7 @@ type reloads struct {
 	makeAdmin func(*generation) http.Handler // nil without an admin listener
 }
 
-// errNoReload means that the configuration has no known source.
+// errNoReload means that the configuration has no known source, or that the router ends.
 var errNoReload = errors.New("this router has no configuration to reload")
 
 // state is the running configuration's state.
@@ -93,6 +93,14 @@ func (r *router) reloadable(file string, load func() (config.Config, error), rel
 	l.file, l.load, l.relog = file, load, relog
 	l.seen = versions(r.configFiles())
 	r.rewatch()
+}
+
+// end has no further reloads begin, and returns when one that is under way is over.
+func (l *reloads) end() {
+	l.one.Lock()
+	defer l.one.Unlock()
+	l.load = nil
+	l.watching.end()
 }
 
 // reload reads the configuration again and applies all of it, or nothing. Settings that need a restart are kept and

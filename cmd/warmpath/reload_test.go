@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -190,6 +191,19 @@ func TestReloadWhileItDrains(t *testing.T) {
 	}
 	if status, body := fetched(t, "GET", f.url+"/readyz", ""); status != 503 {
 		t.Errorf("/readyz: %d %s", status, body)
+	}
+}
+
+// TestReloadAfterItsEnd: a router that has ended begins nothing anew.
+func TestReloadAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	f := newFileRig(t, fmt.Sprintf(reloadable, false, "least_ttft", "k", false, "'http://127.0.0.1:1'"))
+	if err := f.stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.write(fmt.Sprintf(reloadable, false, "round_robin", "k", false, "'http://127.0.0.1:1'"))
+	if _, err := f.reload(); !errors.Is(err, errNoReload) {
+		t.Errorf("it was reloaded: %v", err)
 	}
 }
 

@@ -389,6 +389,7 @@ func (r *router) stop(ctx context.Context) error {
 	}
 	r.picker.close()
 	r.lessor.close()
+	begin(ctx, func(context.Context) { r.reloads.end() }).wait(stateWait) // it would begin parts anew
 	r.cancel()
 	r.wg.Wait()
 	r.doors.wg.Wait()
