@@ -34,6 +34,7 @@ func newLMCache(cfg *config.Config, log *slog.Logger) (*lmCache, error) {
 		if l.socket, err = lmcache.Listen(address, d.NotifyTimeout, log); err != nil {
 			return nil, err
 		}
+		log.Info("listening for notifications of prefillers", "address", l.socket.Addr())
 	}
 	return l, nil
 }
