@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -234,9 +233,15 @@ func (r *router) take(g *generation) {
 // retired releases what only requests of a replaced generation still used.
 func (r *router) retired(g *generation) {
 	r.publishing.Lock()
-	r.used = slices.DeleteFunc(r.used, func(o *generation) bool { return o == g })
-	transport := slices.ContainsFunc(r.used, func(o *generation) bool { return o.transport == g.transport })
-	collector := slices.ContainsFunc(r.used, func(o *generation) bool { return o.collector == g.collector })
+	var rest []*generation
+	transport, collector := false, false
+	for _, o := range r.used { // with slices.DeleteFunc the linker keeps half a megabyte of OpenTelemetry's metrics
+		if o != g {
+			rest = append(rest, o)
+			transport, collector = transport || o.transport == g.transport, collector || o.collector == g.collector
+		}
+	}
+	r.used = rest
 	r.publishing.Unlock()
 	if !transport {
 		g.transport.CloseIdleConnections()
