@@ -49,8 +49,8 @@ func TestPanics(t *testing.T) {
 			done := make(chan struct{})
 			go func() { defer close(done); f.Run(ctx) }()
 			defer func() { cancel(); <-done }()
-			f.Set([]fleet.Endpoint{e})
 			before, seq := panics.Counts()[panics.KVEvents], uint64(0)
+			f.Set([]fleet.Endpoint{e})
 			caller := zmtp.DialPublisher(strings.TrimPrefix(f.Addresses()[0], "tcp://"))
 			defer caller.Close()
 			h.until(t, "what comes after the fault", func(h *heard) bool {
