@@ -41,12 +41,8 @@ func TestNoSuchNameIsChecked(t *testing.T) {
 	}
 }
 
-// TestSystemFamilies: a name that a file of hosts has for one family is none of the other, which is no failure.
+// TestSystemFamilies: that an address is of the other family means that there is no such name; it is no failure.
 func TestSystemFamilies(t *testing.T) {
-	found, err := System().LookupNetIP(t.Context(), "ip4", "localhost")
-	if err != nil || len(found) == 0 {
-		t.Skip("this machine has no localhost: ", err)
-	}
 	if _, err := System().LookupNetIP(t.Context(), "ip6", "127.0.0.1"); !isNotFound(err) {
 		t.Errorf("an address of the other family: %v", err)
 	}

@@ -34,7 +34,7 @@ type Follower struct {
 	poke    chan struct{} // room for one
 
 	questions chan question
-	over      atomic.Bool   // nobody answers them any more
+	over      atomic.Bool   // Run has ended: questions are not answered
 	reading   chan struct{} // room for those that may tokenize at once
 	unasked   atomic.Uint64
 

@@ -78,7 +78,7 @@ func (f *Follower) Placed(d *route.Decision, ids bool, keep func(most int) Body)
 	}
 }
 
-// dropQuestions lets go of what nobody will look up any more.
+// dropQuestions releases the questions that Run has left.
 func (f *Follower) dropQuestions() {
 	for {
 		select {

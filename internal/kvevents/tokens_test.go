@@ -164,7 +164,7 @@ func TestTokens(t *testing.T) {
 
 const engineSays = `{"count":2,"tokens":[8,9]}`
 
-// TestTokensAtTheEnd: a body that nobody looks at any more, or for which too many wait, is released too.
+// TestTokensAtTheEnd: bodies that still wait when Run ends are released, and so are those that find the queue full.
 func TestTokensAtTheEnd(t *testing.T) {
 	asked, goOn := make(chan struct{}, tokenAskers), make(chan struct{})
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

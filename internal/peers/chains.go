@@ -147,7 +147,7 @@ func (c *chains) enter(to *chain) {
 	c.forget(old)
 }
 
-// makeRoom forgets the chains entered longest ago while there are too many names, but not the one that is told of now.
+// makeRoom forgets the oldest chains until there are few enough names; the one that is being entered stays.
 func (c *chains) makeRoom(to *chain) {
 	for i := 0; c.names > mostNames && i < len(c.all); i++ {
 		at := (c.next + i) % len(c.all)

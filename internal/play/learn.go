@@ -42,7 +42,8 @@ func (t *Target) Learn(ctx context.Context, recorded bool) error {
 	return nil
 }
 
-// sample is a request with so many words of a trace, which no engine has seen, or a user's text as long; and its size.
+// sample makes a request that no engine has seen: of so many words of a trace if recorded, else with a user's text of
+// the same size. size is the bytes of its text.
 func (t *Target) sample(words int, recorded bool) (path string, body []byte, size int, err error) {
 	said := trace.Words(rand.Uint64(), words)
 	if recorded {

@@ -547,9 +547,8 @@ func (h *hostsOf) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.old.RoundTrip(r)
 }
 
-// TestNameMoves: an engine whose name has moved to another address is asked for as long as it has requests there, and
-// what it does not answer is told of it, not of the one at the new address, whatever requests that has. One that is
-// asked with another key now is not asked with the former one too.
+// TestNameMoves: a name moves to another address. The engine at the former one is asked while it has requests; if it
+// does not answer, that is reported of its address. With another key at the same address, the former key is not used.
 func TestNameMoves(t *testing.T) {
 	for _, row := range []struct {
 		now   fleet.Endpoint

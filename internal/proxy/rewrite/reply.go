@@ -12,8 +12,8 @@ const MostReply = 16 << 20
 // firstReply is what is allocated for a reply before any of it has come, whatever its length is said to be.
 const firstReply = 64 << 10
 
-// Hold asks for memory of so many bytes more. Whoever gave it gives them back in the end; an error is that there are
-// none.
+// Hold reserves n bytes more of the memory for requests; it fails if they are not there. The caller that passes it
+// releases them.
 type Hold func(n int) error
 
 // holding counts what is read.
