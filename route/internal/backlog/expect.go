@@ -85,9 +85,12 @@ func (r Reader) Use(now time.Time, c *pick.Endpoint, resident int64, rates Rates
 	e, perToken, decodeMs := r.t.endpoints.Get(c.Slot), rates.MsPerToken(c.Slot), rates.DecodeMs(c.Slot)
 	u := Use{Requests: e.sent(), Places: e.places}
 	u.PromptMs = r.t.turnMs(now, e, &pick.Endpoint{Slot: c.Slot}, perToken, decodeMs, 0, rates)
-	competing := r.t.competing(now, e, u.Requests, decodeMs) + e.queue.n
-	u.WaitMs = float64(float64(e.queue.tokens)*perToken) +
-		r.t.wait(now, e, c, perToken, decodeMs, competing, rates, memory{resident, 0})
+	competing := r.t.competing(now, e, u.Requests, decodeMs)
+	wait := func(competing int) float64 {
+		return r.t.wait(now, e, c, perToken, decodeMs, competing, rates, memory{resident, 0})
+	}
+	// placeFreeMs takes queued requests for answers, which end sooner than prompts: none may wait less for them
+	u.WaitMs = float64(float64(e.queue.tokens)*perToken) + max(wait(competing), wait(competing+e.queue.n))
 	return u
 }
 
