@@ -60,6 +60,17 @@ func TestPageInBrowser(t *testing.T) {
 	enter("wrong")
 	p.until("a wrong token is refused", `document.getElementById("wrong").textContent.includes("not the token")`)
 	enter("t0ken")
+	p.until("no figure is made of one that is not there",
+		`fleet.size > 0 && !/NaN|undefined|Infinity/.test(document.body.innerText)`)
+	p.until("names of a domain are told apart", `(() => {
+		const names = [10, 11].map((i) => "vllm-qwen3-235b-a22b-7c9f8d6b5-000" + i + ".models.svc.cluster.local:8000");
+		learnDomain(names);
+		const short = names.map((n) => brief(n, 24));
+		learnDomain(["10.0.0.1:8000", "10.1.0.1:8000"]);
+		const kept = brief("10.1.0.1:8000", 12);
+		learnDomain(order);
+		return short[0].endsWith("8d6b5-00010") && short[1].endsWith("8d6b5-00011") && kept.endsWith(":8000");
+	})()`)
 	p.until("all rows are there", fmt.Sprintf(`document.querySelectorAll("#rows tr").length === %d`, many))
 	p.until("what is wrong is told", `document.querySelector("#troubles").textContent.includes("e-007: Down")`)
 	p.until("charts are drawn",
@@ -142,6 +153,7 @@ func bigFleet(n int) *fakeFleet {
 				Requests: i % 7, PrefillTokens: int64(100 * (i % 9)), DecodeTokens: int64(30 * (i % 5)),
 			},
 			CacheTokens: 120_000, CacheFilled: float64(i%100) / 100, PrefillPerSec: 9000,
+			WorkingSet: 1000 * int64(i%9), WorkingRoom: 100_000,
 		}
 		if i == 7 {
 			s.State, s.Detail, s.Failures = fleet.StateDown, "connection refused", 9

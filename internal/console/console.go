@@ -8,8 +8,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/warmpath/warmpath/internal/terminal"
@@ -137,22 +139,53 @@ const (
 		"of the fleet's work. HIT: cached share of prompt tokens. TTFT: median. KV: cache in use."
 )
 
-// Table lists the endpoints, and below it why any of them is not up. Names are cut only where a row would be wider than
-// the terminal.
+// Table lists the endpoints, and below it why any of them is not up. Only where a row would be wider than the terminal,
+// names lose the domain that all have in common, and where that is not enough their middles.
 func Table(endpoints []Endpoint, look Look) string {
-	room := leastName
-	for i := range endpoints {
-		room = max(room, len([]rune(endpoints[i].Name)))
+	text, over := table(endpoints, look, 0)
+	if over <= 0 || look.Whole {
+		return text
 	}
-	text, width := table(endpoints, look, room)
-	if over := width - cmp.Or(look.Columns, terminal.Columns); over > 0 && !look.Whole {
-		text, _ = table(endpoints, look, max(room-over, leastName))
+	if shared := domain(endpoints); shared != "" {
+		endpoints = slices.Clone(endpoints)
+		for i := range endpoints {
+			endpoints[i].Name = strings.TrimSuffix(endpoints[i].Name, shared)
+		}
+		text, over = table(endpoints, look, 0)
+	}
+	if over > 0 {
+		text, _ = table(endpoints, look, over)
 	}
 	return text
 }
 
-// table is Table with names of at most room characters, and the width of its rows.
-func table(endpoints []Endpoint, look Look, room int) (text string, width int) {
+// domain is how the names of several endpoints all end: ".models.svc.cluster.local:8000". It is "" where they end in
+// different ways, and for addresses, which are no names.
+func domain(endpoints []Endpoint) string {
+	if len(endpoints) < 2 {
+		return ""
+	}
+	first := endpoints[0].Name
+	for i := 1; i+1 < len(first); i++ {
+		rest := first[i:]
+		other := func(e Endpoint) bool { return len(e.Name) <= len(rest) || !strings.HasSuffix(e.Name, rest) }
+		if rest[0] == '.' && unicode.IsLetter(rune(rest[1])) && !slices.ContainsFunc(endpoints, other) {
+			return rest
+		}
+	}
+	return ""
+}
+
+// mostNotes is how many endpoints with the same trouble are named one by one.
+const mostNotes = 4
+
+// table is Table with the longest names cut by so many characters, and by how many its rows are then too wide.
+func table(endpoints []Endpoint, look Look, cut int) (text string, over int) {
+	room, same := leastName, map[string]int{}
+	for i := range endpoints {
+		room = max(room, utf8.RuneCountInString(endpoints[i].Name)-cut)
+		same[endpoints[i].Detail]++
+	}
 	t := terminal.NewTable(terminal.Bare, "ENDPOINT", "STATE", "NOW", "WAIT", "TOKENS", "SHARE", "HIT",
 		"TTFT", "KV", "FAIL")
 	t.RightFrom(3)
@@ -166,8 +199,12 @@ func table(endpoints []Endpoint, look Look, room int) (text string, width int) {
 		t.Row(clip(e.Name, room), state(e, look.Ink), e.Load.Requests, e.Load.Queued,
 			thousands(e.Load.PrefillTokens+e.Load.DecodeTokens), percent(&served.WorkShare), percent(served.HitRate),
 			millis(served.TTFTP50), percent(e.Engine.KVUsage), served.Failed)
-		if e.Detail != "" {
-			name := e.Name
+		name, n := e.Name, same[e.Detail]
+		if n > mostNotes && !look.Whole {
+			name = strconv.Itoa(n) + " endpoints"
+			delete(same, e.Detail)
+		}
+		if e.Detail != "" && n > 0 {
 			if !look.Whole {
 				name = clip(name, leastName)
 			}
@@ -175,11 +212,11 @@ func table(endpoints []Endpoint, look Look, room int) (text string, width int) {
 		}
 	}
 	text = strings.ReplaceAll(t.String()+"\n", " \n", "\n")
-	width = utf8.RuneCountInString(strings.SplitN(text, "\n", 2)[0])
+	over = utf8.RuneCountInString(strings.SplitN(text, "\n", 2)[0]) - cmp.Or(look.Columns, terminal.Columns)
 	if notes.Len() > 0 {
 		text += "\n" + notes.String()
 	}
-	return text, width
+	return text, over
 }
 
 // Legend explains the columns of Table.

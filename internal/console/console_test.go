@@ -100,6 +100,54 @@ func TestScreenFits(t *testing.T) {
 	}
 }
 
+// TestNamesDifferWhereTheyAreCut: names of a domain are told apart in a narrow terminal, addresses are left alone, and a
+// trouble that more than four endpoints share is one line.
+func TestNamesDifferWhereTheyAreCut(t *testing.T) {
+	const domain, port = ".vllm-qwen3-235b-a22b.inference-production.svc.cluster.local", ":8000"
+	for _, c := range []struct {
+		name, domain string
+		want         []string
+		not          string
+	}{
+		{"vllm-qwen3-%d", domain, []string{" vllm-qwen3-10  ", " vllm-qwen3-13  "}, "cluster.local"},
+		{"vllm-qwen3-%d", domain + port, []string{" vllm-qwen3-10  ", " vllm-qwen3-13  "}, "8000"},
+		{
+			"vllm-qwen3-235b-a22b-instruct-2507-fp8-7c9f8d6b5-%05d", domain,
+			[]string{"…f8d6b5-00010  ", "…f8d6b5-00013  "},
+			"cluster.local",
+		},
+		{
+			"10.0.%d.1:8000", "/a-slot-of-a-name-that-no-terminal-of-80-columns-has-room-for",
+			[]string{" 10.0.10.1:80…", " 10.0.13.1:80…"},
+			" 10.0.10 ",
+		},
+	} {
+		var all []Endpoint
+		for i := range 6 {
+			e := Endpoint{Name: fmt.Sprintf(c.name, 10+i) + c.domain, State: "up"}
+			if i > 0 {
+				e.State, e.Detail = "down", "connection refused"
+			}
+			all = append(all, e)
+		}
+		text := Table(all, Look{})
+		for _, want := range append(c.want, "5 endpoints ") {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q is missing in\n%s", want, text)
+			}
+		}
+		if strings.Count(text, "connection refused") != 1 || strings.Contains(text, c.not) {
+			t.Errorf("got\n%s", text)
+		}
+		if text := Table(all, Look{Whole: true}); strings.Count(text, c.domain) != len(all)+5 {
+			t.Errorf("a program does not read whole names, and of each what is wrong:\n%s", text)
+		}
+	}
+	if text := Table(nil, Look{Columns: 20}); !strings.Contains(text, "ENDPOINT") {
+		t.Errorf("got\n%s", text)
+	}
+}
+
 // TestInk: colours are beside the words and take no columns.
 func TestInk(t *testing.T) {
 	plain, inked := Table(fleetOf(t, answer).Endpoints, Look{}), Table(fleetOf(t, answer).Endpoints, Look{Ink: true})

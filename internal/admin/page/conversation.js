@@ -42,8 +42,9 @@ function showWay() {
   $("lanes").hidden = !turns.length;
   $("lanes").replaceChildren(...(turns.length ? [lanes(names)] : []));
   $("turns").replaceChildren(...turns.map((d, i) => {
-    const tr = make("tr"), n = make("th", "", String(i + 1)), where = make("td", "", d.endpoint || "none"), m = meter("hit"), cached = make("td"), reason = make("td");
+    const tr = make("tr"), n = make("th", "", String(i + 1)), where = make("td", "", brief(d.endpoint || "none", 24)), m = meter("hit"), cached = make("td"), reason = make("td");
     n.scope = "row";
+    where.title = d.endpoint || "";
     if (i && d.endpoint !== turns[i - 1].endpoint) where.append(" ", make("span", "chip busy", "moved"));
     if (d.leg) where.append(" ", make("span", "chip", d.leg));
     reason.append(make("span", "chip", d.reason.replaceAll("_", " ")));
@@ -64,7 +65,7 @@ function lanes(names) {
   const x = (i) => left + step * (i + 0.5), y = (d) => high * (names.indexOf(d.endpoint || "none") + 0.5) + 4;
   names.forEach((n, i) => {
     const at = high * (i + 0.5) + 4;
-    svg.append(el("line", { x1: left, x2: width, y1: at, y2: at, class: "lane" }), el("text", { x: 12, y: at + 4 }, n.length > 24 ? n.slice(0, 23) + "…" : n));
+    svg.append(el("line", { x1: left, x2: width, y1: at, y2: at, class: "lane" }), el("text", { x: 12, y: at + 4 }, brief(n, 24)));
   });
   svg.append(el("polyline", { points: turns.map((d, i) => x(i) + "," + y(d)).join(" "), class: "path" }));
   turns.forEach((d, i) => {

@@ -46,7 +46,7 @@ function bars(d) {
       track.append(mark);
     }
     track.title = terms.map((t) => t + " " + millis(term(c, t))).join(", ");
-    const who = make("span", "who" + (c.chosen ? " chosen" : ""), c.endpoint);
+    const who = make("span", "who" + (c.chosen ? " chosen" : ""), brief(c.endpoint, 34));
     who.title = c.endpoint + (c.weight !== 1 ? ", weight " + c.weight : "") + (c.full ? ", cache full" : "") + ", busy " + percent(c.busy);
     grid.append(who, track, make("span", "", millis(c.cost_ms)), make("span", "", millis(c.ttft_ms)),
       make("span", "", tokens(c.cached_tokens) + " · " + c.requests));
@@ -84,7 +84,8 @@ function decisionRow(d) {
   id.setAttribute("aria-expanded", opened === d.number);
   const found = d.observed.cached_tokens, off = found == null ? 0 : Math.abs(found - d.predicted.cached_tokens) / Math.max(1, d.observed.prompt_tokens);
   const took = d.observed.ttft_ms, late = took != null && d.predicted.ttft_ms != null && took > 1.5 * d.predicted.ttft_ms + 20;
-  const where = make("span", "", d.endpoint || "none");
+  const where = make("span", "", brief(d.endpoint || "none", 24));
+  where.title = d.endpoint || "";
   if (d.leg) where.append(" ", make("span", "chip role", d.leg));
   if (d.outcome !== "ok") where.append(" ", make("span", "chip " + (d.outcome.startsWith("client") ? "" : "down"), d.outcome.replaceAll("_", " ")));
   const reason = make("span", "chip", d.reason.replaceAll("_", " "));

@@ -12,7 +12,7 @@ const columns = [
   { key: "share", head: "Work share", title: "share of the fleet's computed tokens in the last minute", cls: "wide", value: (e) => over(e, "work_tokens") },
   { key: "hit", head: "Hit rate", title: "share of prompt tokens found in its cache in the last minute", cls: "wide", value: (e) => hitRate(e.name, e.served) ?? -1 },
   { key: "warmth", head: "Warmth", cls: "wide", title: "share of the engine's cache that is believed to hold prompts of earlier requests", value: (e) => e.cache_filled || 0 },
-  { key: "set", head: "Sessions", cls: "wide", title: "what the sessions under way need of its cache (admission); empty where nothing is held for it", value: (e) => e.working_room ? e.working_set / e.working_room : 0 },
+  { key: "set", head: "Sessions", cls: "wide", title: "what the sessions under way need of its cache (admission); empty where nothing is held for it", value: (e) => needed(e) ?? 0 },
   { key: "speed", head: "Tokens/s", cls: "num", title: "learnt: prompt tokens computed in a second", value: (e) => e.prefill_tokens_per_second || 0 },
   { key: "ttft", head: "TTFT p50", cls: "num", value: (e) => e.served?.ttft_p50_seconds ?? -1 },
   { key: "served", head: "Served", cls: "num", value: (e) => e.served?.requests || 0 },
@@ -20,6 +20,7 @@ const columns = [
 ];
 
 const stateWord = (e) => e.gone ? "removed" : e.draining ? "draining" : e.sleep === "asleep" ? "asleep" : e.state;
+const needed = (e) => e.working_room ? (e.working_set || 0) / e.working_room : null; // of its cache, by sessions under way
 const failures = (e) => Math.max(e.failures, e.served?.failed || 0);
 
 // note remembers counts, to show what the last minute brought.
@@ -93,7 +94,8 @@ function newRow(name) {
   const update = (e, scale) => {
     const cls = e.state === "up" && !e.gone ? "" : "off", word = stateWord(e);
     if (tr.className !== cls) tr.className = cls;
-    set(title, e.name + (e.role ? " (" + e.role + ")" : ""));
+    set(title, brief(e.name, 48) + (e.role ? " (" + e.role + ")" : ""));
+    if (title.title !== e.name) title.title = e.name;
     const models = e.models.slice(0, 3).join(", ") + (e.models.length > 3 ? " and " + (e.models.length - 3) + " more" : "");
     set(about, [e.kind || "kind unknown", e.part, models, e.weight !== 1 ? "weight " + e.weight : ""].filter(Boolean).join(" · "));
     about.title = [e.url, ...e.models].join("\n");
@@ -109,14 +111,14 @@ function newRow(name) {
       count(e.load.prefill_tokens) + " prompt tokens to compute, " + count(e.load.decode_tokens) + " answer tokens expected" +
       (e.load.transfer_requests ? ", " + count(e.load.transfer_tokens) + " tokens of KV cache on their way for " + e.load.transfer_requests + " requests" : ""));
     set(now, String(e.load.requests));
-    set(queued, [[e.load.queued_requests, "at router"], [e.engine.waiting, "at engine"]].filter((w) => w[0]).map((w) => w.join(" ")).join(", "));
+    set(queued, [[e.load.queued_requests, "at router"], [e.engine.waiting, "at engine"]].filter((w) => w[0]).map((w) => w.join(" ").replaceAll(" ", "\u00a0")).join(", "));
     const part = scale.done > 0 ? over(e, "work_tokens") / scale.done : null, found = hitRate(e.name, e.served);
     share.update([part], percent(part));
     hit.update([found], percent(found));
     warm.update([e.cache_filled], percent(e.cache_filled || 0), (e.assumed_cache_tokens ? "of about " + count(e.assumed_cache_tokens) + " tokens" : "size not known yet") +
       (e.engine.kv_usage == null ? "" : "; running requests use " + percent(e.engine.kv_usage) + " of the KV cache"));
     needs.box.hidden = !e.working_room;
-    if (e.working_room) needs.update([e.working_set / e.working_room], percent(e.working_set / e.working_room), count(e.working_set) + " of " + count(e.working_room) + " tokens");
+    needs.update([needed(e)], percent(needed(e)), count(e.working_set || 0) + " of " + count(e.working_room) + " tokens");
     set(cells[8], e.prefill_tokens_per_second ? count(e.prefill_tokens_per_second) : "–");
     set(cells[9], seconds(e.served?.ttft_p50_seconds));
     set(cells[10], count(e.served?.requests || e.requests || 0));

@@ -16,6 +16,20 @@ const seconds = (s) => s == null ? "–" : s === 0 ? "0" : s < 0.001 ? (s * 1e6)
 const span = (s) => s < 120 ? Math.round(s) + " s" : s < 7200 ? Math.round(s / 60) + " min" : s < 172800 ? (s / 3600).toFixed(1) + " h" : (s / 86400).toFixed(1) + " d";
 const millis = (x) => x == null ? "–" : x === 0 ? "0" : x >= 1e3 ? (x / 1000).toFixed(x >= 1e4 ? 1 : 2) + " s" : x.toFixed(x < 10 ? 1 : 0) + " ms";
 const tokens = (n) => n == null ? "–" : grouped.format(n);
+// brief is a name of an endpoint where there is little room: without the domain that all have in common, and without its
+// middle if it is still long, since names of pods differ at their ends.
+let domain = "";
+function learnDomain(names) {
+  domain = "";
+  for (let i = 1; i + 1 < (names[0] || "").length && names.length > 1 && !domain; i++) {
+    const rest = names[0].slice(i);
+    if (/^\.[a-z]/i.test(rest) && names.every((n) => n.length > rest.length && n.endsWith(rest))) domain = rest;
+  }
+}
+function brief(name, room) {
+  const s = domain && name.length > room && name.endsWith(domain) ? name.slice(0, -domain.length) : name, end = room >> 1;
+  return s.length <= room ? s : s.slice(0, room - 1 - end) + "…" + s.slice(-end);
+}
 const clock = (t) => new Date(t).toTimeString().slice(0, 8);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 

@@ -6,6 +6,7 @@ const heard = {
     seenAt = e.at;
     if (e.names) {
       order = e.names;
+      learnDomain(order);
       for (const n of fleet.keys()) if (!order.includes(n)) { fleet.delete(n); rows.delete(n); looks.delete(n); }
     }
     for (const one of e.endpoints || []) fleet.set(one.name, one);
