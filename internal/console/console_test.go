@@ -100,8 +100,8 @@ func TestScreenFits(t *testing.T) {
 	}
 }
 
-// TestNamesDifferWhereTheyAreCut: names of a domain are told apart in a narrow terminal, addresses are left alone, and a
-// trouble that more than four endpoints share is one line.
+// TestNamesDifferWhereTheyAreCut: names of a domain are told apart in a narrow terminal, addresses are left alone,
+// and a trouble that more than four endpoints share is one line.
 func TestNamesDifferWhereTheyAreCut(t *testing.T) {
 	const domain, port = ".vllm-qwen3-235b-a22b.inference-production.svc.cluster.local", ":8000"
 	for _, c := range []struct {

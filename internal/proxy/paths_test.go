@@ -119,8 +119,16 @@ func TestPathsOfEngines(t *testing.T) {
 			t.Errorf("%s: passed on %t, %d %s", path, passed, status, body)
 		}
 	}
-	if _, _, body := reaches("POST /v1/v1/messages"); !strings.Contains(body, "Leave /v1 out of the client's base") {
-		t.Errorf("/v1 twice: %s", body)
+	for path, extra := range map[string]string{
+		"/v1/v1/messages": "/v1", "/v1/v1/unknown": "/v1",
+		"/v1/chat/completions/chat/completions": "/chat/completions",
+		"/v1/chat/completions/models":           "/chat/completions", "/v1/messages/v1/messages": "/v1/messages",
+		"/v1/messages/v1/messages/count_tokens": "/v1/messages", "/api/chat/api/chat": "/api/chat",
+	} {
+		_, _, body := reaches("POST " + path)
+		if !strings.Contains(body, "? Leave "+extra+" out of the client's base") {
+			t.Errorf("%s: %s", path, body)
+		}
 	}
 	for _, line := range []string{
 		"POST /v1/chat/completions", "POST /v1/completions", "POST /v1/embeddings", "POST /v1/responses",

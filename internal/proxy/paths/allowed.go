@@ -28,6 +28,8 @@ func (e *PathError) Error() string {
 	why := cmp.Or(Meant(e.path), ": it is not a path of an inference API such as /v1/chat/completions;")
 	if rest, ok := strings.CutPrefix(e.path, "/v1/v1/"); ok { // the Anthropic libraries add it themselves
 		why = "; did you mean " + strconv.Quote("/v1/"+rest) + "? Leave /v1 out of the client's base URL;"
+	} else if whole := wholeBase(e.path); whole != "" {
+		why = Meant(e.path) + " Leave " + whole + " out of the client's base URL;"
 	}
 	switch e.path {
 	case "/abort_request", "/abort_requests", "/inference/v1/abort_requests":

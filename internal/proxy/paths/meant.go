@@ -53,3 +53,20 @@ func Meant(asked string) string {
 	}
 	return nearest.Ask(near)
 }
+
+// wholeBase is what is too much of a client's base URL that is a whole path, where the client has put a path behind it:
+// "/chat/completions" of /v1/chat/completions/chat/completions. "" for other paths.
+func wholeBase(asked string) string {
+	if Meant(asked) == "" {
+		return ""
+	}
+	for _, c := range common {
+		rest, ok := strings.CutPrefix(asked, c+"/")
+		if ok && strings.HasPrefix(rest, "v1/") {
+			return c // the client puts /v1 before its paths
+		} else if ok {
+			return strings.TrimPrefix(c, "/v1")
+		}
+	}
+	return ""
+}
