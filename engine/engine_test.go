@@ -408,6 +408,19 @@ func TestReadSleep(t *testing.T) {
 			fleet.Asleep, "paused",
 		},
 		{
+			"vllm, paused, as both say", fleet.KindVLLM,
+			[]Answer{
+				page(vllmState(0, "1.0", "0.0", "0.0")), said(AskSleep, "/is_sleeping", `{"is_sleeping":true}`),
+				said(AskPaused, "/is_paused", `{"is_paused":true}`),
+			},
+			fleet.Asleep, "paused",
+		},
+		{
+			"vllm, asleep at level 0", fleet.KindVLLM,
+			[]Answer{page(vllmState(0, "0.0", "0.0", "0.0"))},
+			fleet.Asleep, "asleep: POST /wake_up",
+		},
+		{
 			"vllm, asleep and not paused", fleet.KindVLLM,
 			[]Answer{page(vllmState(0, "0.0", "1.0", "0.0")), said(AskPaused, "/is_paused", `{"is_paused":false}`)},
 			fleet.Asleep, "asleep (weights_offloaded)",

@@ -115,7 +115,8 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 		adapters []string
 		newest   float64 = -1
 		capacity int64
-		state    string
+		state    string // of an engine that sleeps: weights_offloaded or discard_all
+		asleep   bool   // at any level: 0 has no state of its own
 		work     digest
 	)
 	first, ranks := vllmRanks(page)
@@ -139,9 +140,10 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 			if r.Sleep == fleet.SleepUnknown {
 				r.Sleep = fleet.Awake
 			}
-			if label := string(unescape(s.label("sleep_state"))); v == 1 && label != "awake" &&
-				len(label) <= maxDetail {
-				state = label
+			if label := string(unescape(s.label("sleep_state"))); label == "awake" {
+				asleep = asleep || v == 0
+			} else if v == 1 && len(label) <= maxDetail {
+				state, asleep = label, true
 			}
 		case "vllm:generation_tokens_total": // counted in each step
 			work.add(v)
@@ -173,8 +175,11 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 	if ranks > 0 {
 		r.Ranks, r.FirstRank = ranks, first
 	}
-	if state != "" {
+	switch {
+	case state != "":
 		sleep(r, "asleep ("+state+"): POST /wake_up wakes it")
+	case asleep:
+		sleep(r, asleepNow)
 	}
 	if capacity > 0 {
 		r.CacheTokens = capacity
@@ -202,7 +207,10 @@ func (d *digest) sum() uint64 {
 	return d.of | 1
 }
 
-// readVLLMSleep reads /is_sleeping and /is_paused. What one of them says is not undone by the other.
+const asleepNow = "asleep: POST /wake_up wakes it"
+
+// readVLLMSleep reads /is_sleeping and /is_paused. What one of them says is not undone by the other. In 0.33 a paused
+// engine says that it sleeps, and its metrics that it is awake.
 func readVLLMSleep(a Answer, r *fleet.Report) error {
 	var told struct {
 		Sleeping json.RawMessage `json:"is_sleeping"`
@@ -212,9 +220,9 @@ func readVLLMSleep(a Answer, r *fleet.Report) error {
 		return err
 	}
 	switch sleeping, paused := string(told.Sleeping), string(told.Paused); {
-	case sleeping == "true":
-		sleep(r, "asleep: POST /wake_up wakes it")
-	case paused == "true":
+	case sleeping == "true" && r.Sleep != fleet.Awake:
+		sleep(r, asleepNow)
+	case sleeping == "true" || paused == "true":
 		sleep(r, "paused: POST /resume ends it")
 	case r.Sleep == fleet.SleepUnknown && (sleeping == "false" || paused == "false"):
 		r.Sleep = fleet.Awake
