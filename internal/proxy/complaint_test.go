@@ -232,10 +232,14 @@ func TestAPIMismatch(t *testing.T) {
 		},
 		{
 			"a path of Ollama's that is not known", "/api/embed", fleet.KindVLLM, 404, 0,
-			"does not translate APIs: use an API that it serves",
+			"does not translate APIs: use an API that it serves, such as OpenAI's (/v1/embeddings)",
 		},
 		{"Anthropic's client, TensorRT-LLM", "/v1/messages", fleet.KindTRTLLM, 405, 404, `"type":"not_found_error"`},
-		{"an old version", "/v1/messages", fleet.KindVLLM, 404, 0, "the engine (vllm) does not serve /v1/messages"},
+		{
+			"an old version", "/v1/messages", fleet.KindVLLM, 404, 0,
+			"the engine (vllm) does not serve /v1/messages, and warmpath does not translate APIs: use an API that it " +
+				"serves, such as OpenAI's (/v1/chat/completions)",
+		},
 		{"an engine that has learnt it", "/v1/messages", fleet.KindTRTLLM, 200, 0, own},
 		{"an engine of an unknown kind", "/api/chat", fleet.KindOther, 404, 0, own},
 		{
@@ -256,7 +260,11 @@ func TestAPIMismatch(t *testing.T) {
 		{"a path without /v1 that the engine serves", "/chat/completions", fleet.KindLlamaCpp, 200, 0, own},
 		{
 			"a model that only computes embeddings", "/v1/chat/completions", fleet.KindTRTLLM, 404, 0,
-			"the engine (trtllm) does not serve /v1/chat/completions",
+			"the engine (trtllm) does not serve /v1/chat/completions: name a model whose engine has this API",
+		},
+		{
+			"a model that computes none", "/v1/embeddings", fleet.KindVLLM, 404, 0,
+			"the engine (vllm) does not serve /v1/embeddings: name a model whose engine has this API",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -165,12 +165,23 @@ func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 	if c.away {
 		return nil, fault.ErrElsewhere
 	}
-	lacks := &fault.APIError{Path: asked, Kind: a.d.Kind, Prompts: prompts}
+	lacks := &fault.APIError{Path: asked, Kind: a.d.Kind}
+	switch {
+	case c.API == prompt.Embeddings && asked != openAIEmbeddings:
+		lacks.Instead = openAIEmbeddings
+	case c.API != prompt.Embeddings && c.API != prompt.Chat && prompts:
+		lacks.Instead = openAIChat
+	}
 	if whole := "/v1" + asked; !prompts && prompt.Classify(c.R.Method, whole) != prompt.Other {
 		lacks.Meant = whole
 	}
 	return nil, lacks
 }
+
+const (
+	openAIChat       = "/v1/chat/completions"
+	openAIEmbeddings = "/v1/embeddings"
+)
 
 // elsewhere has another endpoint answer that may have what this one lacks. Where there is none now, the client is told
 // to come again if one has it that cannot take the request: what this one says would be the end of a conversation.

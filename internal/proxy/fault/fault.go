@@ -177,7 +177,7 @@ type APIError struct {
 	Path    string
 	Kind    fleet.Kind // of the engine that was asked last
 	Meant   string     // the path that the client probably meant
-	Prompts bool       // the API takes prompts, for which there are others
+	Instead string     // OpenAI's path for such requests, where the client's is another one
 }
 
 func (e *APIError) Error() string {
@@ -185,9 +185,9 @@ func (e *APIError) Error() string {
 	switch {
 	case e.Meant != "":
 		return fmt.Sprintf("%s; did you mean %q?", says, e.Meant)
-	case e.Prompts:
-		return says + ", and warmpath does not translate APIs: " +
-			"use an API that it serves, such as OpenAI's (/v1/chat/completions)"
+	case e.Instead != "":
+		return says + ", and warmpath does not translate APIs: use an API that it serves, such as OpenAI's (" +
+			e.Instead + ")"
 	}
 	return says + ": name a model whose engine has this API"
 }
