@@ -96,7 +96,7 @@ func endpointsCommand(e env) *cobra.Command {
 					return called(p.Name, p.URL, name)
 				})
 			})
-			_, err = fmt.Fprint(e.stdout, console.Table(shown, look(e)), "\n", console.Legend())
+			_, err = fmt.Fprint(e.stdout, console.Table(shown, look(e)), "\n", console.Legend(look(e)))
 			return err
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -131,6 +131,8 @@ type Look struct {
 	Ink            terminal.Ink
 }
 
+func (l Look) columns() int { return cmp.Or(l.Columns, terminal.Columns) }
+
 const (
 	leastName = 18
 	leastRows = 3
@@ -208,11 +210,11 @@ func table(endpoints []Endpoint, look Look, cut int) (text string, over int) {
 			if !look.Whole {
 				name = clip(name, leastName)
 			}
-			terminal.Entry(&notes, leastName+2, name, e.Detail)
+			terminal.EntryWithin(&notes, look.columns(), leastName+2, name, e.Detail)
 		}
 	}
 	text = strings.ReplaceAll(t.String()+"\n", " \n", "\n")
-	over = utf8.RuneCountInString(strings.SplitN(text, "\n", 2)[0]) - cmp.Or(look.Columns, terminal.Columns)
+	over = utf8.RuneCountInString(strings.SplitN(text, "\n", 2)[0]) - look.columns()
 	if notes.Len() > 0 {
 		text += "\n" + notes.String()
 	}
@@ -220,19 +222,21 @@ func table(endpoints []Endpoint, look Look, cut int) (text string, over int) {
 }
 
 // Legend explains the columns of Table.
-func Legend() string {
+func Legend(look Look) string {
 	var b strings.Builder
-	terminal.Entry(&b, 0, "", legend)
+	terminal.EntryWithin(&b, look.columns(), 0, "", legend)
 	return b.String()
 }
 
 // Screen is the live view: totals, the table and its legend, cut to the lines of the terminal. before is the Fleet of
 // the previous look, between ago; nil at the first.
 func Screen(f, before *Fleet, between time.Duration, look Look) string {
-	head, foot := totals(f, before, between, look.Ink), aliasLines(f)+heldLines(f)+"\n"+Legend()
-	text := head + Table(f.Endpoints, look) + foot
-	if look.Lines == 0 || strings.Count(text, "\n") < look.Lines {
-		return text
+	head, all, text, foot := totals(f, before, between, look.Ink), Table(f.Endpoints, look), "", ""
+	for held := mostHeldLines; held > 0; held-- { // endpoints come before those who are held
+		foot = aliasLines(f) + heldLines(f, held, look) + "\n" + Legend(look)
+		if text = head + all + foot; look.Lines == 0 || strings.Count(text, "\n") < look.Lines {
+			return text
+		}
 	}
 	shown := slices.Clone(f.Endpoints)
 	slices.SortStableFunc(shown, func(a, b Endpoint) int { // the busiest are what one looks for
@@ -306,8 +310,8 @@ func aliasLines(f *Fleet) string {
 // mostHeldLines is how many held turns the live view names.
 const mostHeldLines = 5
 
-// heldLines says who is held, where and until when at most; "" if nobody is.
-func heldLines(f *Fleet) string {
+// heldLines says who is held, where and until when at most, of the first so many; "" if nobody is.
+func heldLines(f *Fleet, most int, look Look) string {
 	if len(f.Held) == 0 {
 		return ""
 	}
@@ -321,8 +325,8 @@ func heldLines(f *Fleet) string {
 		fmt.Fprintf(&b, "; the others need %.0f%% of them", 100*float64(set)/float64(room))
 	}
 	b.WriteString("\n")
-	for i := range f.Held[:min(len(f.Held), mostHeldLines)] {
-		terminal.Entry(&b, 2, "", f.Held[i].String())
+	for i := range f.Held[:min(len(f.Held), most)] {
+		terminal.EntryWithin(&b, look.columns(), 2, "", f.Held[i].String())
 	}
 	return b.String()
 }

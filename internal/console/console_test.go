@@ -28,7 +28,7 @@ const answer = `{"endpoints":[
 	"stats":{"ready":true,"version":"1.2.3","uptime_seconds":61.2,"leases":4,"sessions":17,"served":{"requests":90,"failed":1,"hit_rate":0.875,"ttft_p90_seconds":12.5}}}`
 
 func TestTable(t *testing.T) {
-	text := Table(fleetOf(t, answer).Endpoints, Look{}) + Legend()
+	text := Table(fleetOf(t, answer).Endpoints, Look{}) + Legend(Look{})
 	for _, want := range []string{
 		"120k", "42%", "88%", "51 ms", "ejected", "draining", "3 requests in a row failed", "an-endpo…-too-long",
 	} {
@@ -185,7 +185,7 @@ func TestScreenSaysWhoIsHeld(t *testing.T) {
 			Pool: "qwen", Priority: "high", Tokens: 117_000, Home: "gpu-1", Seconds: 12.4, Left: 61,
 		})
 	}
-	text := heldLines(f)
+	text := heldLines(f, mostHeldLines, Look{})
 	for _, want := range []string{
 		"7 held", "the others need 93% of them", "of team-a", "last at gpu-1", "high priority", "117k tokens",
 		"held 12s", "1m1s",
@@ -202,7 +202,20 @@ func TestScreenSaysWhoIsHeld(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	if text := heldLines(fleetOf(t, answer)); text != "" {
+	for lines, named := range map[int]int{24: 4, 22: 3, 19: 1} {
+		look := Look{Columns: 100, Lines: lines}
+		text := Screen(f, nil, 0, look)
+		if strings.Count(text, "team-a") != named || strings.Contains(text, "less busy") ||
+			strings.Count(text, "\n") >= lines || !strings.Contains(text, "KV: cache in use.") {
+			t.Errorf("in %d lines, where %d fit beside all endpoints:\n%s", lines, named, text)
+		}
+	}
+	for line := range strings.Lines(Screen(f, nil, 0, Look{Columns: 160})) {
+		if strings.Contains(line, "of team-a") && !strings.Contains(line, "at most") {
+			t.Errorf("wrapped although there is room: %s", line)
+		}
+	}
+	if text := heldLines(fleetOf(t, answer), mostHeldLines, Look{}); text != "" {
 		t.Errorf("nobody is held: %s", text)
 	}
 }

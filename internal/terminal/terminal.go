@@ -147,9 +147,17 @@ func Wrap(s string) string {
 	return strings.Join(lines, "\n")
 }
 
+// leastMeaning is how many columns a meaning gets in the narrowest terminal.
+const leastMeaning = 20
+
 // Entry writes a name and what it means, wrapped beside it to 80 columns.
 func Entry(w io.Writer, nameColumns int, name, meaning string) {
-	for _, line := range strings.Split(text.WrapSoft(meaning, Columns-nameColumns), "\n") {
+	EntryWithin(w, Columns, nameColumns, name, meaning)
+}
+
+// EntryWithin is Entry wrapped to so many columns.
+func EntryWithin(w io.Writer, columns, nameColumns int, name, meaning string) {
+	for _, line := range strings.Split(text.WrapSoft(meaning, max(columns-nameColumns, leastMeaning)), "\n") {
 		fmt.Fprintf(w, "%-*s%s\n", nameColumns, name, strings.TrimRight(line, " "))
 		name = ""
 	}
