@@ -552,6 +552,26 @@ func TestEndsElsewhere(t *testing.T) {
 	}
 }
 
+// TestFamilyElsewhere: what a conversation starts keeps it a member at all routers while it runs, whichever placed it.
+func TestFamilyElsewhere(t *testing.T) {
+	replica := func(c *route.Config) { c.Replicas = true }
+	one, other := newFullEngine(t, replica), newFullEngine(t, replica)
+	made, err := one.Decide(one.now, &fleet.Request{
+		Model: "m", Session: "d", Parent: "a", Class: fleet.Turn, PromptTokens: 1000, MayQueue: true, MayHold: true,
+		Seed: 1,
+	})
+	if err != nil || len(made.News) != 1 {
+		t.Fatalf("%d news, %v; want one of its place", len(made.News), err)
+	}
+	other.Observe(other.now, route.PeerNews{Peer: 1, At: one.now, News: &made.News[0]})
+	for name, s := range map[string]*fullEngine{"that placed it": one, "that heard of it": other} {
+		s.wait(10 * time.Minute)
+		if set := s.Status(s.now)[0].WorkingSet; set < 31_000 || set > 35_000 {
+			t.Errorf("the router %s counts %d tokens, want those of the conversation and of what it started", name, set)
+		}
+	}
+}
+
 // TestHeldElsewhere: where two routers hold turns, the one whose bound comes first has the room, whichever holds it,
 // and so it is for a router that came later. Once the other router is gone, nothing waits for what it held.
 func TestHeldElsewhere(t *testing.T) {

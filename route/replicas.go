@@ -323,7 +323,7 @@ func (r *Router) peerTurn(now time.Time, res *reservation, placed *Placed, entry
 		res.conversation = r.conversations.BindAnnounced(now, c, r.placedEntry(now, entry, res, model))
 		if joins(p, placed.Leg, placed.PromptTokens+placed.MaxTokens) {
 			turn := placedTurn(placed.asker(), ep.Slot(), placed.PromptTokens+placed.OutputTokens)
-			turn.Key = res.conversation.Key()
+			turn.Key, turn.Parent = res.conversation.Key(), c.Parent
 			turn.Prompt = admission.Prompt{Names: placed.Chain, Tokens: placed.PromptTokens, Bytes: placed.TextBytes}
 			r.admission.TurnPlaced(now, res.index, &turn)
 		}

@@ -115,6 +115,7 @@ const (
 	flagTrailOpening
 	flagTrailOpened
 	flagUncounted
+	flagHasParent
 )
 
 // modelBit is the first of the highest bits of the flags, which have route.Placed.Model. Releases that do not know it
@@ -182,7 +183,7 @@ func appendPlaced(b []byte, p *route.Placed, base uint64, depth int, rest []uint
 		c.Trail.Repeats,
 		c.Trail.Main != 0, c.User != (session.Key{}), c.ID != "", p.QueueClass != (fleet.QueueClass{}) ||
 			p.Tenant != 0, c.Trail.StrictText != 0,
-		c.Trail.Opening, c.Trail.Opened, p.Uncounted,
+		c.Trail.Opening, c.Trail.Opened, p.Uncounted, c.Parent != (session.Key{}),
 	} {
 		if set {
 			flags |= 1 << i
@@ -207,6 +208,9 @@ func appendPlaced(b []byte, p *route.Placed, base uint64, depth int, rest []uint
 		b = putInt(putInt(b, p.QueueClass.MaxWaiting), p.QueueClass.MaxRunning)
 	}
 	b = putKey(b, c.Key)
+	if flags&flagHasParent != 0 {
+		b = putKey(b, c.Parent)
+	}
 	if flags&flagHasID != 0 {
 		id := c.ID[:min(len(c.ID), 255)]
 		b = append(append(b, byte(len(id))), id...)
@@ -460,6 +464,9 @@ func (r *reader) placed(m *message) {
 	*c = learnt.Announcement{
 		Key: r.key(), Minted: has(flagMinted), Named: has(flagNamed), First: has(flagFirst), ByUser: has(flagByUser),
 		Opens: has(flagOpens),
+	}
+	if has(flagHasParent) {
+		c.Parent = r.key()
 	}
 	if has(flagHasID) {
 		c.ID = string(r.take(int(r.byte())))

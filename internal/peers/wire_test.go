@@ -48,6 +48,9 @@ func drawNews(t *rapid.T) route.News {
 			Key: key("conversation"), Minted: rapid.Bool().Draw(t, "minted"), Named: rapid.Bool().Draw(t, "named"),
 			First: rapid.Bool().Draw(t, "attempt"),
 		}
+		if rapid.Bool().Draw(t, "started") {
+			c.Parent = key("parent")
+		}
 		c.ID = rapid.StringN(0, 40, 200).Draw(t, "id")
 		if rapid.Bool().Draw(t, "user") {
 			c.User, c.ByUser, c.Opens = key("user"), rapid.Bool().Draw(t, "by user"), true
@@ -127,7 +130,7 @@ func TestModelInFlags(t *testing.T) {
 	}
 	none, all := with(0), with(route.MostModelMark)
 	const at = 3 // after the kind, the time and the lease
-	if len(none) != len(all) || flagUncounted >= 1<<modelBit || all[at] != 0xff || all[at+1]&^0xf0 != none[at+1] {
+	if len(none) != len(all) || flagHasParent >= 1<<modelBit || all[at] != 0xff || all[at+1]&^0xf0 != none[at+1] {
 		t.Errorf("% x\n% x", none[:at+4], all[:at+4])
 	}
 	copy(all[at:at+2], none[at:at+2])

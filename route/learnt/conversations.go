@@ -66,6 +66,7 @@ type User struct {
 // router minted it. Ids of clients are not told.
 type Announcement struct {
 	Key    session.Key // of the conversation; zero for none
+	Parent session.Key // of the one that started it; zero for none
 	ID     string      // minted id; "" for a client's own
 	Minted bool        // no client has sent the id yet
 	Named  bool        // the client named the conversation

@@ -17,6 +17,9 @@ func (r Reader) Announce(s Scope, req *fleet.Request, f *Found) (h learnt.Announ
 	if f.ID != "" {
 		h.Key = keyOf(s, f.ID)
 	}
+	if req.Parent != "" {
+		h.Parent = keyOf(s, req.Parent)
+	}
 	if f.how != byNothing || f.Minted {
 		h.ID = f.ID
 	}
