@@ -84,7 +84,7 @@ func runDoctor(ctx context.Context, e env, o doctor.Options, args []string, file
 		r.Show(e.stdout)
 	}
 	if file != "" {
-		if err := writeNew(file, starter.File(endpointsOf(reports))); err != nil {
+		if err := writeNew("--write", file, starter.File(endpointsOf(reports))); err != nil {
 			return err
 		}
 		fmt.Fprintf(e.stderr, "written: %s; run it with: warmpath serve -c %s\n", file, file)
@@ -119,11 +119,11 @@ func endpointsOf(reports []*doctor.Report) []starter.Endpoint {
 	return out
 }
 
-// writeNew writes a file that must not exist yet.
-func writeNew(name, text string) error {
+// writeNew writes a file that must not exist yet; flag is the one that names it.
+func writeNew(flag, name, text string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s exists already; name another file, or remove it", name)
+		return fmt.Errorf("%s exists already; name another file with %s, or remove it", name, flag)
 	}
 	if err != nil {
 		return err

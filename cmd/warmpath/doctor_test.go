@@ -35,12 +35,16 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("check: exit %d, %s", code, log)
 	}
 	if code, _, log := run("doctor", at, "--quick", "--json", "--write", file); code != 1 ||
-		!strings.Contains(log, "exists already") {
+		!strings.Contains(log, "exists already; name another file with --write") {
 		t.Errorf("again: exit %d, %s", code, log)
 	}
 	asked := filepath.Join(t.TempDir(), "asked.yaml")
 	if code, _, log := run("init", at, "-o", asked); code != 0 || !strings.Contains(log, s.URL+": sglang m\n") {
 		t.Errorf("init: exit %d, %s", code, log)
+	}
+	if code, _, log := run("init", at, "-o", asked); code != 1 ||
+		!strings.Contains(log, "exists already; name another file with --output") {
+		t.Errorf("init again: exit %d, %s", code, log)
 	}
 	if text, err := os.ReadFile(asked); err != nil ||
 		!strings.Contains(string(text), "  - url: \""+s.URL+"\"\n    kind: sglang\n    # ") {

@@ -92,7 +92,7 @@ func runInit(c *cobra.Command, e env, o initOptions, args []string) error {
 		_, err := io.WriteString(e.stdout, text)
 		return err
 	}
-	if err := writeNew(o.file, text); err != nil {
+	if err := writeNew("--output", o.file, text); err != nil {
 		return err
 	}
 	next := "check it with: warmpath check -c " + o.file + "\nrun it with:   warmpath serve -c " + o.file
