@@ -183,6 +183,7 @@ class VLLMEnds:
     def test_an_engine_that_computes_slowly_keeps_its_requests(self):
         """Each step takes a second on a machine that is busy with others. The figures in its metrics move with each."""
         self.need_router()
+        self.addCleanup(self.start_anew)  # the router now takes the engine that was asked for one that is slow
         for _ in range(6):  # the router learns how fast it is by itself
             raw.ask(self.url, "/v1/chat/completions", chat(words(self.kind, 4000, fresh()), stream=True))
         stop, threads = threading.Event(), []

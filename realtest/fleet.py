@@ -109,6 +109,12 @@ class Fleet(unittest.TestCase):
         return cls.router.start().url
 
     @classmethod
+    def start_anew(cls):
+        """A router that has learnt nothing of the engines."""
+        cls.router.stop()
+        cls.start_router()
+
+    @classmethod
     def tearDownClass(cls):
         if cls.router:
             cls.router.stop()
