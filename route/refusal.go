@@ -108,7 +108,7 @@ func (r *readers) queueFull(q *asked, c *chosen) error {
 		if r.backlog.WouldQueue(q.now, r.work(q, p, r.endpoints.At(row.Slot)), r.speed) {
 			return &QueueFullError{
 				Tenant: own, Waiting: waiting,
-				RetryAfter: retryAfter(time.Duration(row.WaitMs * 1e6)),
+				RetryAfter: retryAfter(fleet.Duration(row.WaitMs)),
 			}
 		}
 	}

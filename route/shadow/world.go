@@ -226,9 +226,9 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 	at := &w.places[c.Slot]
 	prefill, decode := int64(v.PromptTokens-c.CachedTokens), int64(v.OutputTokens)
 	took := float64(float64(prefill) * c.MsPerToken)
-	begins := v.Now.Add(time.Duration(c.WaitMs * 1e6))
-	at.until = begins.Add(time.Duration(took * 1e6))
-	first := at.until.Add(time.Duration(c.FixedMs * 1e6))
+	begins := v.Now.Add(fleet.Duration(c.WaitMs))
+	at.until = begins.Add(fleet.Duration(took))
+	first := at.until.Add(fleet.Duration(c.FixedMs))
 	at.utilisation.Spend(v.Now, took)
 	at.turns.Add(v.Now)
 	at.load.Requests++
@@ -236,7 +236,7 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 	at.load.DecodeTokens += decode
 	at.load.ContextTokens += int64(v.PromptTokens) + decode
 	w.later(end{at: first, slot: c.Slot, key: at.key, load: fleet.Load{PrefillTokens: prefill}})
-	over := first.Add(time.Duration(float64(float64(decode)*perAnswer(c)) * 1e6))
+	over := first.Add(fleet.Duration(float64(float64(decode) * perAnswer(c))))
 	last := end{
 		at:   over,
 		slot: c.Slot,

@@ -138,7 +138,7 @@ func (r Reader) MaxHold(turn *Turn) time.Duration {
 	turns, needs := t.needsElsewhere(turn.Pool)
 	tokens, n = tokens+needs, n+turns
 	all := min(float64(tokens), float64(small*n)*float64(own)) / float64(max(engines, 1))
-	return time.Duration(float64(price*all*perToken) / float64(max(engines, 1)) * 1e6)
+	return fleet.Duration(float64(price*all*perToken) / float64(max(engines, 1)))
 }
 
 // perToken is the time in ms that the endpoints, all at work, take for a prompt token, where each router that holds

@@ -113,7 +113,7 @@ func (t *Table) lost(now time.Time, e *endpoint, w *Waiting) bool {
 		return false
 	}
 	since := slices.MaxFunc([]time.Time{e.idleAt, e.lastByteAt, e.silenced, e.loadedAt}, time.Time.Compare)
-	return now.Sub(since) >= t.cfg.Silent+time.Duration(min(w.LongestMs, 1e9)*1e6)
+	return now.Sub(since) >= t.cfg.Silent+fleet.Duration(min(w.LongestMs, 1e9))
 }
 
 // Silenced is when an endpoint was last ejected for silence; zero for never.
