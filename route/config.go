@@ -130,7 +130,7 @@ func (c Config) conversations() conversation.Config {
 func (c Config) backlog() backlog.Config {
 	return backlog.Config{
 		Ahead: c.Queue.Ahead, Patience: c.Queue.Patience, Promote: c.Queue.Promote, Most: c.Queue.Most,
-		Silent: c.Silent, Without: c.Without,
+		Silent: c.Silent, StaleAfter: c.StaleAfter, Without: c.Without,
 	}
 }
 

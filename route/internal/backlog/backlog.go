@@ -2,10 +2,10 @@
 //
 // It owns each endpoint's load (job.go), the router's queue for it (queue.go), its order by priority, use of the tenant
 // and size (share.go; among one tenant's jobs tenantqueue.go), the prompts sent to it (prompts.go) and the KV transfers
-// to it (link.go), with a Job per lease; expect.go predicts the wait. It promises that a job that is opened and closed
-// leaves nothing behind, and that a Reader changes nothing. It learns no speeds: callers pass in Rates and learn from
-// the Jobs it returns. Times are in ms, sizes in tokens; endpoints are identified by slot, jobs by the number of their
-// lease.
+// to it (link.go), with a Job per lease; expect.go predicts the wait, overdue.go says which answers are late. It
+// promises that a job that is opened and closed leaves nothing behind, and that a Reader changes nothing. It learns no
+// speeds: callers pass in Rates and learn from the Jobs it returns. Times are in ms, sizes in tokens; endpoints are
+// identified by slot, jobs by the number of their lease.
 package backlog
 
 import (
@@ -55,8 +55,9 @@ type Config struct {
 	Promote  time.Duration
 	Most     int
 
-	Without ablation.Set
-	Silent  time.Duration // time without a sign of life before an answer can be overdue; negative: never overdue
+	Without    ablation.Set
+	StaleAfter time.Duration // how long an engine's report of its load counts
+	Silent     time.Duration // time without a sign of life before an answer can be overdue; negative: never overdue
 }
 
 // Table is the outstanding work of all endpoints.
@@ -84,8 +85,8 @@ type endpoint struct {
 	overfilled       time.Time // when it last did
 	load             fleet.Load
 	unshared         int64 // of load.ContextTokens, those not shared with all others
-	most             int   // requests that it computed when it last reported that others wait in it; 0 unknown
-	mostAt           time.Time
+	limit            int   // requests that it computed when it last reported that others wait in it; 0 unknown
+	limitAt          time.Time
 	pendingTransfers []pending // decode legs whose KV cache has not arrived; among load.Requests
 
 	queue   queue   // at the router
@@ -136,7 +137,7 @@ func (t *Table) Describe(slot, places int, memory int64) {
 // Reported takes in an engine's own report of how many requests it computes, and how many wait in it.
 func (t *Table) Reported(now time.Time, slot int, l *fleet.LoadReport) {
 	if e := t.endpoints.Get(slot); l.Running > 0 && l.Waiting > 0 {
-		e.most, e.mostAt = l.Running, now
+		e.limit, e.limitAt = l.Running, now
 	}
 }
 
@@ -158,9 +159,6 @@ func (e *endpoint) prompting(now time.Time) float64 {
 	e.promptedAt = now
 	return e.promptMs
 }
-
-// duration converts ms, to the nanosecond.
-func duration(ms float64) time.Duration { return time.Duration(ms * 1e6) }
 
 // Reader reads the accounts and never changes them.
 type Reader struct{ t *Table }

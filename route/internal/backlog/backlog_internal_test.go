@@ -65,7 +65,7 @@ func (w *wire) hand(tokens int) uint32 {
 	return n
 }
 
-func (w *wire) wait(ms float64) { w.now = w.now.Add(duration(ms)) }
+func (w *wire) wait(ms float64) { w.now = w.now.Add(fleet.Duration(ms)) }
 
 // left is how many tokens of a leg are still to be transferred according to the accounts.
 func (w *wire) left(n uint32) float64 {
@@ -189,7 +189,7 @@ func clone(t *Table) Table {
 	for i := range t.endpoints.Len() {
 		e := *t.endpoints.Get(i)
 		e.pendingTransfers = slices.Clone(e.pendingTransfers)
-		e.queue.place = maps.Clone(e.queue.place)
+		e.queue.groupAt = maps.Clone(e.queue.groupAt)
 		e.queue.groups = slices.Clone(e.queue.groups)
 		for k, g := range e.queue.groups {
 			g := *g
@@ -355,10 +355,10 @@ func TestFirstByteHeardOfLate(t *testing.T) {
 				}, r)
 				w.Send(w.now, n, r)
 			}
-			at := w.now.Add(duration(85))
+			at := w.now.Add(fleet.Duration(85))
 			first := func() {
-				w.Computed(w.now.Add(duration(100)), 1, r)
-				w.Rebase(w.now.Add(duration(100)), 0, r)
+				w.Computed(w.now.Add(fleet.Duration(100)), 1, r)
+				w.Rebase(w.now.Add(fleet.Duration(100)), 0, r)
 			}
 			if !late {
 				end(w, at, 0)

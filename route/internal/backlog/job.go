@@ -113,7 +113,7 @@ func (t *Table) Open(now time.Time, n uint32, w Work, rates Rates) *Job {
 	if w.Leg == fleet.LegDecode {
 		l.TransferRequests++
 		l.TransferTokens += j.Transfer
-		j.due = now.Add(duration(w.ReadyMs))
+		j.due = now.Add(fleet.Duration(w.ReadyMs))
 		e.pendingTransfers = append(e.pendingTransfers, pending{
 			job: n, stream: w.Stream, tokens: float64(j.Transfer), due: j.due,
 		})

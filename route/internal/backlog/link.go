@@ -135,7 +135,7 @@ func (r Reader) LinkMs(now time.Time, slot int, pace Transfer, tokens, in float6
 		}
 	}
 	gone := in / float64(pace.MsPerToken*float64(max(n, 1))) // tokens of each moved by then
-	begins := now.Add(duration(in))
+	begins := now.Add(fleet.Duration(in))
 	sum := 0.0
 	for i := range e.pendingTransfers {
 		p := &e.pendingTransfers[i]

@@ -68,7 +68,7 @@ func (c *arrivalRing) by(t time.Time) (end int64, ok bool) {
 
 // soon is how many tokens arrived within half of a job's expected prefill time after it.
 func (p *prompts) soon(j *Job) (tokens float64, ok bool) {
-	half := time.Duration(float64(float64(j.Prefill)*j.MsPerToken) / 2 * 1e6)
+	half := fleet.Duration(float64(float64(j.Prefill)*j.MsPerToken) / 2)
 	end, ok := p.arrivals.by(j.Sent.Add(half))
 	return max(0, float64(end-j.End)), ok
 }
@@ -91,7 +91,7 @@ func (e *endpoint) push(now time.Time, n uint32, j *Job) (took float64) {
 		p.until = now
 	}
 	p.addPrompt(now, n, j, fleet.Ms(p.until.Sub(now)))
-	p.until = p.until.Add(duration(took))
+	p.until = p.until.Add(fleet.Duration(took))
 	if j.Stream {
 		if p.streams == 0 {
 			p.head = j.Prefill
@@ -118,7 +118,7 @@ func (p *prompts) addPrompt(now time.Time, n uint32, j *Job, front float64) {
 	if !j.Stream {
 		w.open = append(w.open, n)
 		w.tokens += j.Prefill
-		j.ready = p.until.Add(time.Duration(float64(float64(j.Prefill)*j.MsPerToken) * 1e6))
+		j.ready = p.until.Add(fleet.Duration(float64(float64(j.Prefill) * j.MsPerToken)))
 	}
 }
 
@@ -157,7 +157,7 @@ func (p *prompts) removeStream(j *Job) {
 
 // remaining is the time for all prompts left.
 func (p *prompts) remaining(perToken float64) time.Duration {
-	return time.Duration(float64(float64(p.streamTokens+p.nonStreaming.tokens)*perToken) * 1e6)
+	return fleet.Duration(float64(float64(p.streamTokens+p.nonStreaming.tokens) * perToken))
 }
 
 // Rebase recomputes when the remaining prompts are expected to be done, from now on and at the latest speed.
@@ -178,7 +178,7 @@ func (t *Table) delayNonStreaming(p *prompts, perToken float64) {
 	}
 	for _, n := range open {
 		j := t.jobs.Get(int(n))
-		if at := p.until.Add(-time.Duration(float64(float64(w.queued-j.End)*perToken) * 1e6)); at.After(j.ready) {
+		if at := p.until.Add(-fleet.Duration(float64(float64(w.queued-j.End) * perToken))); at.After(j.ready) {
 			j.ready = at
 		}
 	}

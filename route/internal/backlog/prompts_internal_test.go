@@ -30,7 +30,7 @@ func TestDelays(t *testing.T) {
 			p.until = p.until.Add(time.Duration(rapid.IntRange(-300, 300).Draw(t, "by")) * time.Millisecond)
 			for n, ready := range want {
 				left := float64(p.nonStreaming.queued-table.jobs.Get(int(n)).End) * r.perToken
-				if at := p.until.Add(-duration(left)); at.After(ready) {
+				if at := p.until.Add(-fleet.Duration(left)); at.After(ready) {
 					want[n] = at
 				}
 			}

@@ -16,7 +16,6 @@ import (
 // is first.
 
 const (
-	mostKept = 10 * time.Second // how long an engine's limit counts that its reports showed
 	// how long an endpoint may lack work because another router does not send its first job
 	passOver = 200 * time.Millisecond
 	onItsWay = 10 * time.Millisecond // allowance for a request's way to the engine
@@ -29,7 +28,7 @@ const (
 // queue is an endpoint's queue at the routers.
 type queue struct {
 	groups   []*group        // of the tenants whose jobs are queued
-	place    map[*tenant]int // of their groups
+	groupAt  map[*tenant]int // where each one's group is
 	n        int             // jobs
 	foreign  int             // of these, those queued at other routers
 	tokens   int64           // tokens to compute
@@ -77,7 +76,7 @@ func (t *Table) startable(now time.Time, e *endpoint, j *Job) bool {
 
 // yields reports whether a job waits since the engine is full and its tenant has used much more than the others.
 func (t *Table) yields(now time.Time, e *endpoint, j *Job) bool {
-	return t.cfg.Ahead > 0 && t.tenants.greedy(t.used(j)) && e.full(now)
+	return t.cfg.Ahead > 0 && t.tenants.greedy(t.used(j)) && t.full(now, e)
 }
 
 // atLimit reports whether the job's tenant has reached its limit of running jobs.
@@ -141,10 +140,10 @@ func (e *endpoint) widen() {
 
 // full reports whether the requests at an engine take all its places or memory, as far as these are known, or are as
 // many as those that it computed when others had to wait.
-func (e *endpoint) full(now time.Time) bool {
+func (t *Table) full(now time.Time, e *endpoint) bool {
 	n := e.sent()
 	return n > 0 && (e.places > 0 && n >= e.places || e.memory > 0 && e.unshared-e.queue.unshared >= e.memory ||
-		e.most > 0 && n >= e.most && now.Sub(e.mostAt) < mostKept)
+		e.limit > 0 && n >= e.limit && now.Sub(e.limitAt) < t.cfg.StaleAfter)
 }
 
 func (t *Table) enqueue(now time.Time, e *endpoint, n uint32, j *Job) {
@@ -170,35 +169,35 @@ func (t *Table) enqueue(now time.Time, e *endpoint, n uint32, j *Job) {
 // queuedJob is what is read of a queued job.
 func (j *Job) queuedJob(n uint32) *queuedJob {
 	return &queuedJob{
-		turn: j.turn(), n: n, foreign: j.Foreign, priority: j.QueueClass.Priority,
+		position: j.position(), n: n, foreign: j.Foreign, priority: j.QueueClass.Priority,
 		most: int32(min(max(0, j.QueueClass.MaxRunning), math.MaxInt32)), prefill: j.Prefill,
 		weighed: weighed(j.Prefill, j.QueueClass.Share), opened: j.Opened,
 	}
 }
 
-func (j *Job) turn() turn { return turn{j.Key, j.Origin, j.Seq, j.arrival} }
+func (j *Job) position() position { return position{j.Key, j.Origin, j.Seq, j.arrival} }
 
 // groupOf is the group of a tenant.
-func (l *queue) groupOf(x *tenant) *group {
-	if i, ok := l.place[x]; ok {
-		return l.groups[i]
+func (q *queue) groupOf(x *tenant) *group {
+	if i, ok := q.groupAt[x]; ok {
+		return q.groups[i]
 	}
-	if l.place == nil {
-		l.place = map[*tenant]int{}
+	if q.groupAt == nil {
+		q.groupAt = map[*tenant]int{}
 	}
-	l.place[x] = len(l.groups)
-	l.groups = append(l.groups, &group{tenant: x, byArrival: ordered{byArrival: true}})
-	return l.groups[len(l.groups)-1]
+	q.groupAt[x] = len(q.groups)
+	q.groups = append(q.groups, &group{tenant: x, byArrival: ordered{byArrival: true}})
+	return q.groups[len(q.groups)-1]
 }
 
 // drop removes a group without jobs.
-func (l *queue) drop(g *group) {
-	i, last := l.place[g.tenant], len(l.groups)-1
-	l.groups[i] = l.groups[last]
-	l.place[l.groups[i].tenant] = i
-	l.groups[last] = nil
-	l.groups = l.groups[:last]
-	delete(l.place, g.tenant)
+func (q *queue) drop(g *group) {
+	i, last := q.groupAt[g.tenant], len(q.groups)-1
+	q.groups[i] = q.groups[last]
+	q.groupAt[q.groups[i].tenant] = i
+	q.groups[last] = nil
+	q.groups = q.groups[:last]
+	delete(q.groupAt, g.tenant)
 }
 
 func (t *Table) dequeue(e *endpoint, n uint32, j *Job) {
@@ -309,12 +308,12 @@ func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint3
 }
 
 // levels are the priorities of an endpoint's jobs and of an asker.
-func (t *Table) levels(now time.Time, l *queue, asker fleet.Priority) *levels {
+func (t *Table) levels(now time.Time, q *queue, asker fleet.Priority) *levels {
 	return &levels{
 		t:       t,
 		now:     now,
-		highest: max(l.highest(), asker),
-		one:     l.ranked == [2]int{} && asker == fleet.PriorityNormal,
+		highest: max(q.highest(), asker),
+		one:     q.ranked == [2]int{} && asker == fleet.PriorityNormal,
 	}
 }
 
@@ -328,7 +327,7 @@ const (
 
 // first is the first startable job of an endpoint's queue.
 func (t *Table) first(now time.Time, e *endpoint, of whose) (n uint32, first *Job) {
-	full, levels := t.cfg.Ahead > 0 && e.full(now), t.levels(now, &e.queue, fleet.PriorityNormal)
+	full, levels := t.cfg.Ahead > 0 && t.full(now, e), t.levels(now, &e.queue, fleet.PriorityNormal)
 	for _, g := range e.queue.groups {
 		if full && t.tenants.greedy(g.tenant.used) || g.atLimit(g.most) {
 			continue
@@ -350,23 +349,23 @@ func (t *Table) first(now time.Time, e *endpoint, of whose) (n uint32, first *Jo
 func (t *Table) jobsBefore(now time.Time, e *endpoint, who *Asker, own, perToken float64) (n int, ms float64,
 	overtaken int,
 ) {
-	l := &e.queue
-	if l.n == 0 {
+	q := &e.queue
+	if q.n == 0 {
 		return 0, 0, 0
 	}
-	key, priority, levels := t.key(now, own), who.QueueClass.Priority, t.levels(now, l, who.QueueClass.Priority)
-	mine, turn, tokens := t.tenants.of[who.Tenant], t.tenants.usedBy(who.Tenant), int64(0)
-	if i, ok := l.place[mine]; ok {
+	key, priority, levels := t.key(now, own), who.QueueClass.Priority, t.levels(now, q, who.QueueClass.Priority)
+	mine, used, tokens := t.tenants.of[who.Tenant], t.tenants.usedBy(who.Tenant), int64(0)
+	if i, ok := q.groupAt[mine]; ok {
 		var weighed int64
-		n, tokens, weighed = l.groups[i].upTo(levels, priority, key)
-		turn += weighed
-		overtaken = l.groups[i].n - n
+		n, tokens, weighed = q.groups[i].upTo(levels, priority, key)
+		used += weighed
+		overtaken = q.groups[i].n - n
 	}
-	for _, g := range l.groups {
+	for _, g := range q.groups {
 		if g.tenant == mine || g.atLimit(g.most) {
 			continue
 		}
-		theirJobs, theirs := g.jobsWithin(levels, priority, turn-g.tenant.used, key)
+		theirJobs, theirs := g.jobsWithin(levels, priority, used-g.tenant.used, key)
 		n, tokens = n+theirJobs, tokens+theirs
 	}
 	return n, float64(float64(tokens) * perToken), overtaken

@@ -124,12 +124,12 @@ func weighed(tokens int64, weight float64) int64 {
 }
 
 // rank adds by to the number of jobs with that priority.
-func (l *queue) rank(p fleet.Priority, by int) {
+func (q *queue) rank(p fleet.Priority, by int) {
 	switch {
 	case p < fleet.PriorityNormal:
-		l.ranked[0] += by
+		q.ranked[0] += by
 	case p > fleet.PriorityNormal:
-		l.ranked[1] += by
+		q.ranked[1] += by
 	}
 }
 
@@ -139,8 +139,8 @@ func (t *Table) agedPriority(p, highest fleet.Priority, waited time.Duration) fl
 }
 
 // highest is the highest priority present, at least normal.
-func (l *queue) highest() fleet.Priority {
-	if l.ranked[1] > 0 {
+func (q *queue) highest() fleet.Priority {
+	if q.ranked[1] > 0 {
 		return fleet.PriorityHigh
 	}
 	return fleet.PriorityNormal
@@ -148,9 +148,9 @@ func (l *queue) highest() fleet.Priority {
 
 // before reports whether a job precedes another of the same queue: by priority, then by its tenant's use, then by key.
 // All routers agree on the order.
-func (t *Table) before(now time.Time, l *queue, j, other *Job) bool {
-	if l.ranked != [2]int{} {
-		highest := l.highest()
+func (t *Table) before(now time.Time, q *queue, j, other *Job) bool {
+	if q.ranked != [2]int{} {
+		highest := q.highest()
 		if a, b := t.agedPriority(j.QueueClass.Priority, highest, now.Sub(j.Opened)),
 			t.agedPriority(other.QueueClass.Priority, highest, now.Sub(other.Opened)); a != b {
 			return a > b
@@ -159,6 +159,6 @@ func (t *Table) before(now time.Time, l *queue, j, other *Job) bool {
 	if a, b := t.used(j), t.used(other); a != b {
 		return a < b
 	}
-	a, b := j.turn(), other.turn()
+	a, b := j.position(), other.position()
 	return a.precedes(&b)
 }

@@ -287,7 +287,7 @@ func TestGreedyTenant(t *testing.T) {
 		{"a request larger than the memory", 0, 50, 0, 0, []int{400}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newQueueing(Config{Patience: 5})
+			s := newQueueing(Config{Patience: 5, StaleAfter: 10 * time.Second})
 			s.cfg.Ahead = time.Hour
 			s.Describe(0, c.places, c.memory)
 			s.Reported(s.now, 0, &fleet.LoadReport{Running: c.running, Waiting: 3})

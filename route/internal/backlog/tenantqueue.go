@@ -14,7 +14,7 @@ import (
 
 // queuedJob is what is read of a queued job.
 type queuedJob struct {
-	turn
+	position
 	n        uint32
 	foreign  bool
 	priority fleet.Priority
@@ -24,15 +24,15 @@ type queuedJob struct {
 	opened   time.Time
 }
 
-// turn is when it is a job's turn among those of one tenant and priority.
-type turn struct {
+// position is where a job stands among those of one tenant and priority.
+type position struct {
 	key         float64
 	origin, seq uint64
 	arrival     uint64 // its place in the order of arrival; 0 for one that has not come yet, which is last
 }
 
-// precedes reports whether it is its turn before the other's.
-func (q *turn) precedes(other *turn) bool {
+// precedes reports whether it is before another.
+func (q *position) precedes(other *position) bool {
 	switch {
 	case q.key != other.key:
 		return q.key < other.key
@@ -187,7 +187,7 @@ func (o *ordered) reaches(q, other *queuedJob) bool {
 	if o.byArrival {
 		return q.arrival <= other.arrival
 	}
-	return !other.precedes(&q.turn)
+	return !other.precedes(&q.position)
 }
 
 // find is the place of a job, or the one where it belongs.
