@@ -30,14 +30,12 @@ const (
 	price = 1.8
 
 	spend      = 0.15                   // most of the engines' time that turns admitted without room take
-	small      = 4                      // see MaxHold
 	agesEvery  = 250 * time.Millisecond // between two looks at what is known of the endpoints
 	growth     = 20                     // a cache keeps a 20th free, into which its members grow
 	mostHeld   = 10_000                 // held turns; those beyond are placed
 	mostFamily = 16                     // conversations of a family that are known as such
 	// of a cache: with more, tenants have shares of it. And of such a share: with less, a tenant's turns are not held
-	plenty    = 0.75
-	mostSpare = 256 // members that have ended, and tenants without any, whose memory is kept
+	plenty = 0.75
 )
 
 // Engines is what others know of an endpoint.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/session"
 )
@@ -121,8 +122,8 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 
 // MaxHold is the longest hold of a turn: price times what it would wait if none were held. All conversations under way
 // would have their prompts computed before it, what they share once at each engine. That of one much smaller than
-// theirs is as if none were more than small times as large: a session that is held for less long than others is also
-// evicted more often.
+// theirs is as if none were more than fit.Outlier times as large: a session that is held for less long than others is
+// also evicted more often.
 func (r Reader) MaxHold(turn *Turn) time.Duration {
 	t := r.t
 	own := turn.own()
@@ -137,7 +138,7 @@ func (r Reader) MaxHold(turn *Turn) time.Duration {
 	}
 	turns, needs := t.needsElsewhere(turn.Pool)
 	tokens, n = tokens+needs, n+turns
-	all := min(float64(tokens), float64(small*n)*float64(own)) / float64(max(engines, 1))
+	all := min(float64(tokens), float64(fit.Outlier*n)*float64(own)) / float64(max(engines, 1))
 	return fleet.Duration(float64(price*all*perToken) / float64(max(engines, 1)))
 }
 

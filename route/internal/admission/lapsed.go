@@ -73,9 +73,9 @@ func (l *lapsedTable) left(slot int) {
 // spare is the memory of members that are none any more, and have no running turns, to be used again.
 type spare []*member
 
-// put adds one.
+// put adds one; bound.Few are kept.
 func (s *spare) put(m *member) {
-	if len(*s) < mostSpare {
+	if len(*s) < bound.Few {
 		*s = append(*s, m)
 	}
 }

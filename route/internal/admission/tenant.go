@@ -3,6 +3,8 @@ package admission
 import (
 	"cmp"
 	"slices"
+
+	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
 // tenant is what one tenant's members take of all caches. Where there is room for a held turn, the tenant that takes
@@ -40,9 +42,9 @@ func (t *Table) takes(x *tenant, tokens int64) {
 	}
 }
 
-// releaseTenant takes a member or held turn off a tenant's row.
+// releaseTenant takes a member or held turn off a tenant's row. Some rows without any are kept.
 func (t *Table) releaseTenant(x *tenant) {
-	if x.refs--; x.refs == 0 && len(t.tenants) > mostSpare {
+	if x.refs--; x.refs == 0 && len(t.tenants) > bound.Few {
 		delete(t.tenants, x.name)
 		i := slices.Index(t.tenantList, x)
 		t.tenantList = slices.Delete(t.tenantList, i, i+1)

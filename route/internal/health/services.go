@@ -23,9 +23,6 @@ type service struct {
 	trial   time.Time // when the request was sent that tries it; zero for none
 }
 
-// trialMost is how long one request alone tries a service that was mute.
-const trialMost = 30 * time.Second
-
 // service is the row of a service, nil for one of which nothing has come.
 func (e *endpoint) service(name string) *service {
 	for i := range e.services {
@@ -138,13 +135,13 @@ func (t *Table) forgetServices(e *endpoint) {
 func (r Reader) Mutes() bool { return r.t.mutes > 0 }
 
 // IsMute reports whether requests for a service are to be kept from an endpoint: it is mute for it, or another request
-// tries it now.
+// tries it now, alone for EjectMax at most.
 func (r Reader) IsMute(now time.Time, slot int, name string) bool {
 	if r.t.mutes == 0 {
 		return false
 	}
 	s := r.t.endpoints.Get(slot).service(name)
-	return s != nil && s.mutes > 0 && (now.Before(s.until) || !s.trial.IsZero() && now.Sub(s.trial) < trialMost)
+	return s != nil && s.mutes > 0 && (now.Before(s.until) || !s.trial.IsZero() && now.Sub(s.trial) < r.t.cfg.EjectMax)
 }
 
 // MuteFor are the services for which an endpoint is mute.

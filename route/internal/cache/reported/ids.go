@@ -7,11 +7,6 @@ import (
 	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
-// The bounds of what is named while a request is decided, so that it takes far less than a millisecond
-// (BenchmarkIDs of cache). What lies deeper is not looked up, and engines with blocks of a third size are
-// predicted as if no ids were known.
-const mostNamedIDs = 1 << 16 // tokens in them, of a second size half as many
-
 // IDs is the blocks of a prompt whose token ids are known before the decision, by the sizes of blocks that engines
 // have. They are the same whatever model the prompt is for, so that one decision names them once. It is the memory of
 // one decision, and may be used again.
@@ -38,7 +33,10 @@ func (n *IDs) Of(tokens *fleet.Tokens) {
 	}
 }
 
-// blocks finds the blocks of a size; nil when there are too many sizes.
+// blocks finds the blocks of a size; nil when there are too many sizes. So that naming them takes far less than a
+// millisecond of a decision (BenchmarkIDs of cache), those of the first bound.Most tokens are named, of a second size
+// half as many; what lies deeper is not looked up, and engines with blocks of a third size are predicted as if no ids
+// were known.
 func (n *IDs) blocks(block int, index *prefix.Index) *sized {
 	for i := range n.sizes {
 		switch s := &n.sizes[i]; s.block {
@@ -47,7 +45,7 @@ func (n *IDs) blocks(block int, index *prefix.Index) *sized {
 		case 0:
 			ids := n.tokens.IDs
 			s.block, s.names = block, kvstream.Names(
-				ids[:min(len(ids), bound.Many*block, mostNamedIDs>>i)],
+				ids[:min(len(ids), bound.Many*block, bound.Most>>i)],
 				block,
 				"",
 				0,
