@@ -32,7 +32,7 @@ func (r *Router) placedEntry(now time.Time, was *session.Entry, res *reservation
 	}
 	res.countsActive = true
 	r.arrivals.Activate(ep.Slot())
-	epoch := r.cache.Reader().Epoch(ep.Slot())
+	epoch := r.readers.cache.Epoch(ep.Slot())
 	e := session.Entry{
 		Endpoint: ep.Name(),
 		Model:    model,
@@ -120,7 +120,7 @@ func (r *Router) storeEnded(now time.Time, res *reservation, ev *Finished) {
 
 // storeTokens stores a conversation's cached tokens and the tokens of its last prompt.
 func (r *Router) storeTokens(res *reservation, e *session.Entry, tokens, prompt int) {
-	w := r.cache.Reader().Warmth(res.index)
+	w := r.readers.cache.Warmth(res.index)
 	e.Epoch, e.Flow, e.Tokens = w.Epoch, w.Flow, tokens
 	if prompt > 0 && w.Bytes > 0 {
 		e.Prompt, e.Bytes, e.Marks = prompt, w.Bytes, w.Marks

@@ -257,19 +257,20 @@ func (r *readers) selectBest(q *asked, s *search, model string, by health.Ejecti
 	census health.Census,
 ) {
 	members = q.members[:0]
-	best, splits, avoids := place(health.Unfit, false), q.pool.Splits(), len(tried(q.req, s.leg))+len(q.req.Exclude) > 0
+	best, splits := standing(health.Unfit, false), q.pool.Splits()
+	avoids := len(tried(q.req, s.leg))+len(q.req.Exclude) > 0
 	slots, divides := q.pool.Slots(), q.pool.Divides() && model != ""
 	plain := !splits && !q.pool.Divides() && !avoids && q.req.Kinds == nil // fit is all that it takes
 	tokens, uniform := q.size.Tokens+q.req.MaxTokens, q.pool.Uniform()
 	for i := range q.pool.Len() {
 		m := q.pool.Member(i)
 		short := !uniform && m.Context() > 0 && m.Context() <= tokens
-		if plain && !short && best == place(health.Fit, false) && r.shortlist.Fit(slots.At(i)) {
+		if plain && !short && best == standing(health.Fit, false) && r.shortlist.Fit(slots.At(i)) {
 			census.All++
 			members = append(members, m)
 			continue
 		}
-		if splits && !q.takes(m, s) || q.req.Kinds != nil && !q.fits(m.Endpoint()) ||
+		if splits && !q.takes(m, s) || q.req.Kinds != nil && !fits(q.req, m.Endpoint()) ||
 			divides && !r.serves(q, m, model) {
 			continue
 		}
@@ -280,7 +281,7 @@ func (r *readers) selectBest(q *asked, s *search, model string, by health.Ejecti
 			}
 		}
 		r.health.Count(q.now, m.Endpoint().Slot(), rank, &census)
-		at := place(rank, short)
+		at := standing(rank, short)
 		if at > best || avoids && q.avoids(m.Endpoint().Name(), s.leg) {
 			continue
 		}
@@ -294,9 +295,9 @@ func (r *readers) selectBest(q *asked, s *search, model string, by health.Ejecti
 	return members, census
 }
 
-// place is where a rank stands, least first, of an endpoint whose context the prompt exceeds or not. It may take the
-// prompt all the same, since the size is an estimate; one that fails takes none.
-func place(rank health.Rank, short bool) (at int) {
+// standing is the order of endpoints, the best first, by rank and by whether the prompt exceeds their context. One may
+// take it all the same, since the size is an estimate; one that fails takes none.
+func standing(rank health.Rank, short bool) (at int) {
 	if rank >= health.Ejected {
 		at = 2
 	}
@@ -311,9 +312,9 @@ func (q *asked) avoids(name string, l fleet.Leg) bool {
 	return slices.Contains(tried(q.req, l), name) || slices.Contains(q.req.Exclude, name)
 }
 
-// fits reports whether an endpoint is of a kind that may take the request.
-func (q *asked) fits(ep registry.Endpoint) bool {
-	return q.req.Kinds == nil || slices.Contains(q.req.Kinds, ep.Kind())
+// fits reports whether an endpoint is of a kind that may take a request.
+func fits(req *fleet.Request, ep registry.Endpoint) bool {
+	return req.Kinds == nil || slices.Contains(req.Kinds, ep.Kind())
 }
 
 // takes reports whether a member may be given a leg of the request. SGLang's servers serve their role only: in a

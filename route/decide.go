@@ -106,7 +106,7 @@ func (r *Router) note(q *asked, seen *noticed) (said learnt.Announcement) {
 	r.pools.Keep(q.pool)
 	r.panicked += uint64(bits.OnesCount8(seen.panicked))
 	if r.cfg.Replicas {
-		said = r.conversations.Reader().Announce(q.scope(fleet.LegUnsplit), q.req, q.who)
+		said = r.readers.conversations.Announce(q.scope(fleet.LegUnsplit), q.req, q.who)
 	}
 	r.conversations.Note(q.now, q.scope(fleet.LegUnsplit), q.req, q.who)
 	r.cache.Note(&q.text, seen.missed)

@@ -12,79 +12,85 @@ import (
 	"github.com/warmpath/warmpath/route/internal/registry"
 )
 
-// declare applies a snapshot of one source, or a step of one. left are the keys of endpoints that it omits or that are
-// another engine now.
-func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []uint64) {
+// turnover is what a declaration changes.
+type turnover struct {
+	changes []Change
+	gone    []uint64 // keys of endpoints that it omits or that are another engine now
+}
+
+// declare applies a snapshot of one source, or a step of one.
+func (r *Router) declare(now time.Time, d *Declared) (changed turnover) {
 	// An endpoint that joins a running fleet ramps up; a fleet that starts together does not.
 	gently := d.Gently || !d.Partly && r.running(now)
 	keep := make(map[string]bool, len(d.Endpoints))
 	for _, spec := range d.Endpoints {
-		old := r.endpoints.Named(spec.Name)
-		back := old.Exists() && old.Gone() // it has left, and its last requests are running
-		switch {
-		case !old.Exists():
-			if ep := r.addEndpoint(spec, d.Source); gently {
-				r.health.RampUp(now, ep.Slot())
-			}
-			changes = append(
-				changes,
-				Change{Endpoint: spec.Name, To: fleet.StateUnknown, Detail: "declared by " + d.Source},
-			)
-		case old.Source() != d.Source && !back:
-			if r.registry.Another(old, spec, d.Source) {
-				changes = append(changes, r.remark(old, fmt.Sprintf(
-					"%s declares it too; the declaration by %s applies for as long as there is one",
-					d.Source, old.Source())))
-			}
-			keep[spec.Name] = true
-			continue
-		case isOther(old.Spec(), &spec):
-			if ep := r.replace(now, old, spec, d.Source); gently {
-				r.health.RampUp(now, ep.Slot())
-			}
-			left = append(left, old.Key())
-		default:
-			r.registry.Redeclare(old, spec, d.Source)
-			r.tellSizes(old)
-		}
-		if back {
-			changes = append(changes, r.remark(r.endpoints.Named(spec.Name), "declared again, by "+d.Source))
-		}
+		r.declareOne(now, spec, d.Source, gently, &changed)
 		keep[spec.Name] = true
 	}
 	for _, ep := range r.leaving(d, keep) {
-		if ep.Source() != d.Source {
-			r.registry.Withdraw(ep, d.Source)
-			continue
-		}
-		if spec, source, ok := r.registry.Next(ep); ok {
-			if isOther(ep.Spec(), &spec) {
-				r.health.RampUp(now, r.replace(now, ep, spec, source).Slot())
-				left = append(left, ep.Key())
-			} else {
-				r.registry.Redeclare(ep, spec, source)
-				r.tellSizes(ep)
-			}
-			changes = append(changes, r.remark(r.endpoints.Named(spec.Name),
-				fmt.Sprintf("no longer declared by %s; the declaration by %s applies", d.Source, source)))
-			continue
-		}
-		r.endpointLeft(now, ep)
-		left = append(left, ep.Key())
-		changes = append(
-			changes,
-			Change{
-				Endpoint: ep.Name(),
-				From:     r.health.Reader().Reported(ep.Slot()),
-				Detail:   "no longer declared by " + d.Source,
-			},
-		)
-		if r.backlog.Reader().Idle(ep.Slot()) {
-			r.dropEndpoint(ep)
-		}
+		r.giveUp(now, ep, d.Source, &changed)
 	}
 	r.tellShortlistOf(now, d)
-	return changes, left
+	return changed
+}
+
+// declareOne applies a source's declaration of one endpoint. One that joins ramps up if gently is set.
+func (r *Router) declareOne(now time.Time, spec fleet.Endpoint, source string, gently bool, to *turnover) {
+	old := r.endpoints.Named(spec.Name)
+	back := old.Exists() && old.Gone() // it has left, and its last requests are running
+	switch {
+	case !old.Exists():
+		if ep := r.addEndpoint(spec, source); gently {
+			r.health.RampUp(now, ep.Slot())
+		}
+		to.changes = append(to.changes,
+			Change{Endpoint: spec.Name, To: fleet.StateUnknown, Detail: "declared by " + source})
+	case old.Source() != source && !back:
+		if r.registry.Another(old, spec, source) {
+			to.changes = append(to.changes, r.remark(old, fmt.Sprintf(
+				"%s declares it too; the declaration by %s applies for as long as there is one", source, old.Source())))
+		}
+	case isOther(old.Spec(), &spec):
+		if ep := r.replace(now, old, spec, source); gently {
+			r.health.RampUp(now, ep.Slot())
+		}
+		to.gone = append(to.gone, old.Key())
+	default:
+		r.registry.Redeclare(old, spec, source)
+		r.tellSizes(old)
+	}
+	if back {
+		to.changes = append(to.changes, r.remark(r.endpoints.Named(spec.Name), "declared again, by "+source))
+	}
+}
+
+// giveUp applies that a source declares an endpoint no more. If it was the one whose declaration applied, the next
+// one's does; without any the endpoint leaves.
+func (r *Router) giveUp(now time.Time, ep registry.Endpoint, source string, to *turnover) {
+	if ep.Source() != source {
+		r.registry.Withdraw(ep, source)
+		return
+	}
+	if spec, next, ok := r.registry.Next(ep); ok {
+		if isOther(ep.Spec(), &spec) {
+			r.health.RampUp(now, r.replace(now, ep, spec, next).Slot())
+			to.gone = append(to.gone, ep.Key())
+		} else {
+			r.registry.Redeclare(ep, spec, next)
+			r.tellSizes(ep)
+		}
+		to.changes = append(to.changes, r.remark(r.endpoints.Named(spec.Name),
+			fmt.Sprintf("no longer declared by %s; the declaration by %s applies", source, next)))
+		return
+	}
+	r.endpointLeft(now, ep)
+	to.gone = append(to.gone, ep.Key())
+	to.changes = append(to.changes, Change{
+		Endpoint: ep.Name(), From: r.readers.health.Reported(ep.Slot()), Detail: "no longer declared by " + source,
+	})
+	if r.readers.backlog.Idle(ep.Slot()) {
+		r.dropEndpoint(ep)
+	}
 }
 
 // leaving lists the endpoints that a declaration omits, and that its source declared before.
@@ -129,7 +135,7 @@ func (r *Router) tellShortlistOf(now time.Time, d *Declared) {
 // running reports whether an endpoint that is up has had requests.
 func (r *Router) running(now time.Time) bool {
 	for ep := range r.endpoints.All() {
-		if ep.Requests() > 0 && r.health.Reader().State(now, ep.Slot()) == fleet.StateUp {
+		if ep.Requests() > 0 && r.readers.health.State(now, ep.Slot()) == fleet.StateUp {
 			return true
 		}
 	}
@@ -198,7 +204,7 @@ func (r *Router) replace(
 	r.registry.Replace(old, ep)
 	r.health.Replace(old.Slot(), ep.Slot())
 	r.arrivals.Replace(old.Slot(), ep.Slot())
-	if r.backlog.Reader().Idle(old.Slot()) {
+	if r.readers.backlog.Idle(old.Slot()) {
 		r.dropEndpoint(old)
 	}
 	return ep
@@ -238,7 +244,7 @@ func (r *Router) probed(now time.Time, ev *Probed, to []Change) []Change {
 func (r *Router) probe(now time.Time, ep registry.Endpoint, ev *Probed) {
 	n := &ev.Report
 	switch {
-	case n.Healthy && !ev.Asked.IsZero() && r.health.Reader().UnreachedSince(ep.Slot(), ev.Asked):
+	case n.Healthy && !ev.Asked.IsZero() && r.readers.health.UnreachedSince(ep.Slot(), ev.Asked):
 		return // the engine may have ended after its answer
 	case n.Healthy && (ep.Refused() || ep.Replaced(n)): // its process was gone, and with it the cache
 		r.cache.Lost(ep.Slot())
@@ -261,8 +267,8 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, ev *Probed) {
 
 // tellShortlist tells the shortlist of an endpoint's work and whether it is fit.
 func (r *Router) tellShortlist(now time.Time, ep registry.Endpoint) {
-	fit := r.health.Reader().ProbesDecide(now, ep.Slot()) && r.readers.usable(now, ep, 0) == health.Fit
-	r.shortlist.Describe(ep.Slot(), r.backlog.Reader().Load(ep.Slot()), fit)
+	fit := r.readers.health.ProbesDecide(now, ep.Slot()) && r.readers.usable(now, ep, 0) == health.Fit
+	r.shortlist.Describe(ep.Slot(), r.readers.backlog.Load(ep.Slot()), fit)
 }
 
 // Survey finds out what a snapshot of endpoints changes, in steps between which requests can be decided. The snapshots

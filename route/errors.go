@@ -18,10 +18,7 @@ type UnknownModelError struct {
 }
 
 func (e *UnknownModelError) Error() string {
-	model := e.Model
-	if len(model) > 100 {
-		model = model[:100] + "..."
-	}
+	model := shortened(e.Model)
 	if len(e.Known) == 0 {
 		return fmt.Sprintf("the model %q does not exist; no engine lists any model", model)
 	}
@@ -96,11 +93,15 @@ func (e *NoEndpointError) Brief() string {
 type UnknownIDError struct{ ID string }
 
 func (e *UnknownIDError) Error() string {
-	id := e.ID
-	if len(id) > 100 {
-		id = id[:100] + "..."
+	return fmt.Sprintf("there is nothing with the id %q", shortened(e.ID))
+}
+
+// shortened is the beginning of what a client calls something.
+func shortened(name string) string {
+	if len(name) > 100 {
+		return name[:100] + "..."
 	}
-	return fmt.Sprintf("there is nothing with the id %q", id)
+	return name
 }
 
 // QueueFullError means that a request would have to be queued and the queue is full. Frontends answer 429 with

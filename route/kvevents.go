@@ -60,7 +60,7 @@ func (r *Router) kvApply(now time.Time, ev *KVApplied) {
 		return
 	}
 	b := reported.Batch{Ops: ev.Ops, Blocks: ev.Blocks, Size: ev.Size}
-	r.reportKVEvents(ep, r.cache.Apply(now, ep.Slot(), r.backlog.Reader().Load(ep.Slot()).Working(), &b, ev.Asked))
+	r.reportKVEvents(ep, r.cache.Apply(now, ep.Slot(), r.readers.backlog.Load(ep.Slot()).Working(), &b, ev.Asked))
 }
 
 // kvStreamState applies the state of a stream and reports it.

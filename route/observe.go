@@ -21,7 +21,8 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	r.replicas.news = r.replicas.news[:0]
 	switch ev := ev.(type) {
 	case Declared:
-		e.Changes, e.Gone = r.declare(now, &ev)
+		changed := r.declare(now, &ev)
+		e.Changes, e.Gone = changed.changes, changed.gone
 	case Probed:
 		e.Changes = r.probed(now, &ev, e.Changes)
 	case Drain:
@@ -86,7 +87,7 @@ func (r *Router) drain(now time.Time, ev *Drain, to []Change) []Change {
 // transferring records that the KV transfer to a decode leg begins.
 func (r *Router) transferring(now time.Time, l fleet.Lease) {
 	if r.reservation(l) != nil {
-		r.backlog.Transferring(now, uint32(l), r.speed.Reader())
+		r.backlog.Transferring(now, uint32(l), r.readers.speed)
 		r.tellNews(News{Kind: NewsTransferring, Lease: l})
 	}
 }
@@ -144,7 +145,7 @@ func (r *Router) closed(ev *Closed) (known bool) {
 // dispatch sends the queued requests that are due and returns their leases.
 func (r *Router) dispatch(now time.Time) []fleet.Lease {
 	r.dispatchedLeases = r.dispatchedLeases[:0]
-	r.dispatched = r.backlog.Dispatch(now, r.speed.Reader(), r.dispatched[:0])
+	r.dispatched = r.backlog.Dispatch(now, r.readers.speed, r.dispatched[:0])
 	for _, s := range r.dispatched {
 		if ep := r.endpoints.At(s.Slot); s.Ms > 0 {
 			r.arrivals.Spend(now, ep.Slot(), s.Ms)
@@ -167,6 +168,6 @@ func (r *Router) changes(now time.Time, ep registry.Endpoint, to []Change) []Cha
 
 // remark is a line about an endpoint whose state does not change.
 func (r *Router) remark(ep registry.Endpoint, detail string) Change {
-	state := r.health.Reader().Reported(ep.Slot())
+	state := r.readers.health.Reported(ep.Slot())
 	return Change{Endpoint: ep.Name(), From: state, To: state, Detail: detail}
 }

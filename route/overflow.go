@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/admission"
+	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/health"
 	"github.com/warmpath/warmpath/route/internal/pool"
 )
@@ -64,7 +65,7 @@ func (r *readers) settle(q *asked, s *search) (is settled) {
 	for i := range options {
 		best = min(best, options[i].rank)
 	}
-	if i := slices.Index(models, q.who.Entry.Model); q.who.Known && i >= 0 && !q.retriesFirst(s.leg) &&
+	if i := slices.Index(models, q.who.Entry.Model); q.who.Known && i >= 0 && !q.retriesFirst(q.who, s.leg) &&
 		options[i].stays(best) {
 		return settled{model: models[i]}
 	}
@@ -118,9 +119,10 @@ func (r *readers) overflowsHold(q *asked, s *search, model string, hold *admissi
 	return next, true
 }
 
-// retriesFirst reports whether the request failed and is its conversation's first, which has no cache yet.
-func (q *asked) retriesFirst(l fleet.Leg) bool {
-	return q.who.Entry.Turns == 1 && len(tried(q.req, l)) > 0
+// retriesFirst reports whether the request failed and is its conversation's first, which has no cache yet. A retry is
+// still the same turn.
+func (q *asked) retriesFirst(who *conversation.Found, l fleet.Leg) bool {
+	return who.Entry.Turns == 1 && len(tried(q.req, l)) > 0
 }
 
 // optionsFor looks at the engines of each model, and at how long a new prompt waits there if the models are in order,
@@ -134,7 +136,7 @@ func (r *readers) optionsFor(q *asked, s *search, models []string, bounds []time
 	for i := range q.pool.Len() {
 		m := q.pool.Member(i)
 		ep := m.Endpoint()
-		if q.pool.Splits() && !q.takes(m, s) || !q.fits(ep) || slices.Contains(q.req.Exclude, ep.Name()) {
+		if q.pool.Splits() && !q.takes(m, s) || !fits(q.req, ep) || slices.Contains(q.req.Exclude, ep.Name()) {
 			continue
 		}
 		rank, waitMs := r.usable(q.now, ep, q.req.Caller), -1.0

@@ -27,7 +27,7 @@ func (r *readers) noEndpoint(q *asked, s *search, model string) error {
 	never := true // will an endpoint fit
 	for i := range p.Len() {
 		ep := p.Member(i).Endpoint()
-		never = never && ep.Kind() != fleet.KindUnknown && !q.fits(ep)
+		never = never && ep.Kind() != fleet.KindUnknown && !fits(q.req, ep)
 	}
 	if never {
 		return &KindError{Pool: e.Pool, Kinds: q.req.Kinds}
@@ -61,6 +61,7 @@ func (r *readers) noEndpoint(q *asked, s *search, model string) error {
 	return e
 }
 
+// unavailableReason says why an endpoint cannot take a leg of a request.
 func (r *readers) unavailableReason(now time.Time, e registry.Endpoint, req *fleet.Request, l fleet.Leg) string {
 	name := e.Name()
 	why, asleep := e.Asleep()
@@ -69,7 +70,7 @@ func (r *readers) unavailableReason(now time.Time, e registry.Endpoint, req *fle
 		return name + " was tried and failed (" + r.health.Cause(e.Slot()) + ")"
 	case slices.Contains(req.Exclude, name):
 		return name + " is excluded by the request"
-	case req.Kinds != nil && !slices.Contains(req.Kinds, e.Kind()):
+	case !fits(req, e):
 		return name + " is " + cmp.Or(
 			string(e.Kind()),
 			"of a kind that is not known yet",

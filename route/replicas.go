@@ -95,7 +95,7 @@ type replicas struct {
 }
 
 // Queued is the number of the router's own queued requests.
-func (r *Router) Queued() int { return r.backlog.Reader().Queued() }
+func (r *Router) Queued() int { return r.readers.backlog.Queued() }
 
 // tellPlaced adds the news of a placed leg.
 func (r *Router) tellPlaced(q *asked, of *placement, res *reservation, said *learnt.Announcement) {
@@ -115,13 +115,13 @@ func (r *Router) tellPlaced(q *asked, of *placement, res *reservation, said *lea
 
 // describePlaced is what other routers are told of a lease as long as it runs.
 func (r *Router) describePlaced(p *Placed, res *reservation) {
-	j := r.backlog.Reader().Job(res.index)
+	j := r.readers.backlog.Job(res.index)
 	*p = Placed{
 		Endpoint: res.ep.Key(), Pool: NameHash(res.pool.Name()), Class: res.class, Leg: res.leg, Stream: j.Stream,
 		Queued: j.Queued, PromptTokens: res.decision.PromptTokens, CachedTokens: res.decision.CachedTokens,
 		OutputTokens: j.OutputTokens, MaxTokens: j.MaxTokens, PromptBytes: res.promptBytes, FetchTokens: j.FetchTokens,
 		ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(res.tenant), QueueClass: j.QueueClass,
-		Chain: r.cache.Reader().Chain(res.index),
+		Chain: r.readers.cache.Chain(res.index),
 	}
 	if res.pool.Divides() {
 		p.Model = ModelMark(res.decision.Model)
@@ -146,7 +146,7 @@ func (r *Router) Open(now time.Time, tell func(news []News)) {
 		}
 		tell(news)
 	}
-	for _, q := range r.admission.Reader().Queues() {
+	for _, q := range r.readers.admission.Queues() {
 		tell([]News{heldNews(now, &q)})
 	}
 }
@@ -224,7 +224,7 @@ func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 	res := &r.reservations[i]
 	switch n.Kind {
 	case NewsSent:
-		if r.backlog.Reader().Job(res.index).Queued {
+		if r.readers.backlog.Job(res.index).Queued {
 			r.peerSent(now, at, res)
 		}
 	case NewsFirstByte:
@@ -232,7 +232,7 @@ func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 			r.computed(now, at, res)
 		}
 	case NewsTransferring:
-		r.backlog.Transferring(at, res.index, r.speed.Reader())
+		r.backlog.Transferring(at, res.index, r.readers.speed)
 	case NewsResponse:
 		r.respond(now, n.Response, res, &fleet.Usage{})
 	case NewsEnded:
@@ -283,7 +283,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 		res.decision.Model = cmp.Or(r.readers.marked(p.Name(), placed.Model), res.decision.Model)
 	}
 	r.noteModelLoad(now, res)
-	rates := r.speed.Reader()
+	rates := r.readers.speed
 	if !r.backlog.Open(at, i, placed.work(ev.Peer, ep.Slot(), rates), rates).Queued {
 		r.peerSent(now, at, res)
 	}
@@ -293,7 +293,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 		r.arrivals.Turn(now, ep.Slot())
 	}
 	r.conversations.NoteAnnounced(now, c)
-	entry, known := r.conversations.Reader().Recall(now, c)
+	entry, known := r.readers.conversations.Recall(now, c)
 	r.cache.AddPeerRequest(i, &cache.PeerRequest{
 		Slot: ep.Slot(), Name: ep.Name(), Model: res.decision.Model, Leg: placed.Leg, Turn: turn,
 		First: placed.FirstTurn, Placed: at, PromptTokens: placed.PromptTokens, CachedTokens: placed.CachedTokens,
@@ -347,7 +347,7 @@ func (p *Placed) work(peer uint64, slot int, rates backlog.Rates) backlog.Work {
 
 // peerSent records that another router has sent a request to its engine. The news of its first byte come later.
 func (r *Router) peerSent(now, at time.Time, res *reservation) {
-	if took := r.backlog.SentElsewhere(at, res.index, r.speed.Reader()); took > 0 {
+	if took := r.backlog.SentElsewhere(at, res.index, r.readers.speed); took > 0 {
 		r.arrivals.Spend(now, res.ep.Slot(), took)
 	}
 }
@@ -385,7 +385,7 @@ func (r *Router) Ending(peer uint64) bool {
 
 // poolOf is the pool whose name has a hash; the pool of all endpoints if it is unknown here.
 func (r *Router) poolOf(hash uint64) pool.Pool {
-	pools, o := r.pools.Reader(), &r.replicas
+	pools, o := r.readers.pools, &r.replicas
 	if p := pools.Keyed(hash); p.Exists() {
 		return p
 	}

@@ -67,7 +67,7 @@ func (r *Router) reserve(
 	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
 		res.text = req.Content.Text
 	}
-	rates := r.speed.Reader()
+	rates := r.readers.speed
 	r.replicas.seq++
 	w := r.readers.work(q, p, ep)
 	w.TTFTMs, w.ReadyMs, w.SharedTokens = made.TTFTMs, readyMs, v.Shared(p.row())
@@ -169,7 +169,7 @@ func (r *Router) reservation(l fleet.Lease) *reservation {
 // conversation.
 func (r *Router) firstByte(now time.Time, l fleet.Lease) {
 	res := r.reservation(l)
-	if res == nil || res.prefilled || r.backlog.Reader().Job(res.index).Queued {
+	if res == nil || res.prefilled || r.readers.backlog.Job(res.index).Queued {
 		return
 	}
 	r.tellNews(News{Kind: NewsFirstByte, Lease: l})
@@ -179,7 +179,7 @@ func (r *Router) firstByte(now time.Time, l fleet.Lease) {
 // computed records that the prompt of any router's lease was computed. at is when it happened.
 func (r *Router) computed(now, at time.Time, res *reservation) {
 	res.prefilled = true
-	rates := r.speed.Reader()
+	rates := r.readers.speed
 	j := r.backlog.Computed(at, res.index, rates)
 	if res.peer.peer == 0 && res.service() != "" {
 		r.health.ServiceAlive(res.ep.Slot(), res.service(), now)
@@ -237,7 +237,7 @@ const sharedContext = "it failed all of its requests since they did not fit in i
 //  7. the record of the request for listeners.
 func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, response session.Key) (ended *Ended) {
 	own := res.peer.peer == 0
-	ep, sent := res.ep, !r.backlog.Reader().Job(res.index).Queued
+	ep, sent := res.ep, !r.readers.backlog.Job(res.index).Queued
 	if res.released != nil { // 1
 		res.released(ev.Lease, ev.Outcome == fleet.OK)
 	}
@@ -245,22 +245,8 @@ func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, res
 		r.overfilled(at, res)
 	}
 	// 2
-	j := r.backlog.Close(at, res.index, ev.Outcome, ev.Usage.OutputTokens, r.speed.Reader())
-	// 3
-	if res.trial {
-		r.health.Withdraw(ep.Slot())
-	}
-	if own {
-		verdict := res.verdict(j.Sent, ev)
-		r.health.Conclude(now, ep.Slot(), &verdict, func() health.Capable { return r.capable(now, res) })
-		if ev.Refused {
-			r.registry.Refused(ep)
-		}
-	}
-	if o := ev.Outcome; res.mustLoad && !res.prefilled &&
-		o != fleet.ClientGone && o != fleet.Abandoned && o != fleet.TimedOut {
-		r.health.ModelLoaded(now, ep.Slot(), res.decision.Model) // without the request the load goes on
-	}
+	j := r.backlog.Close(at, res.index, ev.Outcome, ev.Usage.OutputTokens, r.readers.speed)
+	r.judge(now, res, ev, j.Sent) // 3
 	// 4
 	part := res.about(ev)
 	news := r.cache.Close(now, &cache.Ended{
@@ -268,17 +254,7 @@ func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, res
 		AnswerReuse: r.pools.AnswerReuse(res.pool),
 	})
 	r.reportKVEvents(ep, news)
-	// 5
-	switch {
-	case ev.Outcome == fleet.OK:
-		r.learn(res, &part.Usage)
-		if res.path != "" {
-			r.registry.Present(ep, res.path)
-		}
-	case ev.Absent && res.path != "":
-		r.registry.Absent(now, ep, res.path)
-	}
-	r.speed.Ended(at, j, ev.Outcome == fleet.OK && !res.mustLoad, &ev.Usage)
+	r.learn(now, at, res, ev, j, &part.Usage) // 5
 	// 6
 	r.storeEnded(now, res, ev)
 	computed := sent && (ev.Outcome == fleet.OK || ev.Outcome == fleet.ClientGone)
@@ -288,20 +264,34 @@ func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, res
 	}
 	r.conversations.Close(now, &res.conversation)
 	r.tellShortlist(now, ep)
-	// 7
-	if own {
-		e := &r.ended
-		e.Request, e.Decision, e.Class, e.Routed = res.request, res.decision, res.class, res.routed
-		e.Sent, e.FirstByte, e.Outcome, e.Usage = j.Sent, j.First, ev.Outcome, part.Usage
-		r.explainEnd(e, res, j.Stream)
+	if own { // 7
 		r.open--
-		ended = e
+		ended = r.record(res, &part, j)
 	}
 	r.freeReservation(res)
-	if ep.Gone() && r.backlog.Reader().Idle(ep.Slot()) {
+	if ep.Gone() && r.readers.backlog.Idle(ep.Slot()) {
 		r.dropEndpoint(ep)
 	}
 	return ended
+}
+
+// judge has health judge the endpoint by how an attempt ended that was sent at a time.
+func (r *Router) judge(now time.Time, res *reservation, ev *Finished, sent time.Time) {
+	ep := res.ep
+	if res.trial {
+		r.health.Withdraw(ep.Slot())
+	}
+	if res.peer.peer == 0 {
+		verdict := res.verdict(sent, ev)
+		r.health.Conclude(now, ep.Slot(), &verdict, func() health.Capable { return r.capable(now, res) })
+		if ev.Refused {
+			r.registry.Refused(ep)
+		}
+	}
+	if o := ev.Outcome; res.mustLoad && !res.prefilled &&
+		o != fleet.ClientGone && o != fleet.Abandoned && o != fleet.TimedOut {
+		r.health.ModelLoaded(now, ep.Slot(), res.decision.Model) // without the request the load goes on
+	}
 }
 
 // verdict is what an attempt's end means for its endpoint's health.
@@ -323,22 +313,46 @@ func (r *Router) capable(now time.Time, res *reservation) health.Capable {
 			continue
 		}
 		p.All++
-		if r.health.Reader().IsEjected(now, e.Slot()) {
+		if r.readers.health.IsEjected(now, e.Slot()) {
 			p.Ejected++
 		}
 	}
 	return p
 }
 
-// learn corrects the pool's size estimates by the engine's counts. A split request's prompt was learnt from the prefill
-// leg.
-func (r *Router) learn(res *reservation, u *fleet.Usage) {
+// learn has size, the registry and speed learn from how an attempt ended. usage is what of its counts is about its own
+// endpoint.
+func (r *Router) learn(now, at time.Time, res *reservation, ev *Finished, j *backlog.Job, usage *fleet.Usage) {
+	switch {
+	case ev.Outcome == fleet.OK:
+		r.learnSize(res, usage)
+		if res.path != "" {
+			r.registry.Present(res.ep, res.path)
+		}
+	case ev.Absent && res.path != "":
+		r.registry.Absent(now, res.ep, res.path)
+	}
+	r.speed.Ended(at, j, ev.Outcome == fleet.OK && !res.mustLoad, &ev.Usage)
+}
+
+// learnSize corrects the pool's size estimates by the engine's counts. A split request's prompt was learnt from the
+// prefill leg.
+func (r *Router) learnSize(res *reservation, u *fleet.Usage) {
 	prompt := u.PromptTokens
 	if res.leg == fleet.LegDecode {
 		prompt = 0
 	}
 	sample := size.Sample{Text: res.text, Bytes: res.promptBytes, Exact: res.exactTokens, Turn: res.class == fleet.Turn}
 	r.pools.Learn(res.pool, &sample, prompt, u.OutputTokens)
+}
+
+// record is what listeners get of an attempt that ended so.
+func (r *Router) record(res *reservation, end *Finished, j *backlog.Job) *Ended {
+	e := &r.ended
+	e.Request, e.Decision, e.Class, e.Routed = res.request, res.decision, res.class, res.routed
+	e.Sent, e.FirstByte, e.Outcome, e.Usage = j.Sent, j.First, end.Outcome, end.Usage
+	r.explainEnd(e, res, j.Stream)
+	return e
 }
 
 // about is the part of a leg's end that concerns its own endpoint. A decoder's counts of prompt and cached tokens

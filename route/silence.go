@@ -12,7 +12,7 @@ import (
 // streamsAlive records the signs of life of running streams, and has health judge endpoints that say nothing.
 func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Change {
 	several := false
-	judged := r.health.Reader()
+	judged := r.readers.health
 	for _, s := range ev.Signs {
 		if res := r.reservation(s.Lease); res != nil {
 			r.health.Alive(res.ep.Slot(), s.At)
@@ -22,7 +22,7 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Ch
 		if !ep.Current() {
 			continue
 		}
-		load := r.backlog.Reader().Load(ep.Slot())
+		load := r.readers.backlog.Load(ep.Slot())
 		if load.Working() == load.Queued {
 			r.health.Idle(now, ep.Slot())
 		}
@@ -48,11 +48,11 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Ch
 
 // waiting is what an endpoint was sent and has not answered.
 func (r *Router) waiting(now time.Time, ep registry.Endpoint) (w health.Waiting) {
-	jobs, slot := r.backlog.Reader(), ep.Slot()
+	jobs, slot := r.readers.backlog, ep.Slot()
 	w.Kind, w.Places = ep.Kind(), ep.Places()
-	w.Recent, w.Older = jobs.Overdue(now, slot, r.health.Reader().Silenced(slot))
+	w.Recent, w.Older = jobs.Overdue(now, slot, r.readers.health.Silenced(slot))
 	most := max(w.Recent.MostTokens, w.Older.MostTokens)
-	w.LongestMs = jobs.LongestMs(slot, most, ep.Context(), r.speed.Reader())
+	w.LongestMs = jobs.LongestMs(slot, most, ep.Context(), r.readers.speed)
 	w.NonStreamingBefore = func(moment time.Time) int { return jobs.NonStreamingBefore(now, slot, moment) }
 	return w
 }
@@ -65,7 +65,7 @@ func (r *Router) unbegun(now time.Time) iter.Seq[health.Request] {
 			if !res.open || res.prefilled || res.peer.peer != 0 {
 				continue
 			}
-			j := r.backlog.Reader().Job(res.index)
+			j := r.readers.backlog.Job(res.index)
 			if j.Queued {
 				continue
 			}

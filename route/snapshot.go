@@ -73,7 +73,7 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 	switch {
 	case !w.fleet:
 		w.fleet = true
-		f := r.speed.Reader().ExportFleet()
+		f := r.readers.speed.ExportFleet()
 		p.Fleet = &f
 	case len(w.endpoints) > 0:
 		n := min(len(w.endpoints), bound.Step)
@@ -81,8 +81,8 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 			if r.endpoints.At(ep.Slot()) == ep {
 				spec := ep.Spec()
 				p.Endpoints = append(p.Endpoints, learnt.Endpoint{
-					Name: ep.Name(), URL: spec.URL, Part: spec.Part, Cache: r.cache.Reader().Learnt(ep.Slot()),
-					Speed: r.speed.Reader().Export(now, ep.Slot()),
+					Name: ep.Name(), URL: spec.URL, Part: spec.Part, Cache: r.readers.cache.Learnt(ep.Slot()),
+					Speed: r.readers.speed.Export(now, ep.Slot()),
 				})
 			}
 		}
@@ -131,7 +131,7 @@ func (r *Router) Remember(now time.Time, p *learnt.Conversations, key session.Ke
 // warmAt reports whether an endpoint's cache still has an epoch.
 func (r *Router) warmAt(name string, epoch uint32) bool {
 	ep := r.knownAs(name)
-	return ep.Exists() && r.cache.Reader().Epoch(ep.Slot()) == epoch
+	return ep.Exists() && r.readers.cache.Epoch(ep.Slot()) == epoch
 }
 
 // knownAs is the endpoint of a name, declared or restored; the zero value when there is none.
@@ -185,7 +185,7 @@ func (r *Router) cacheNow(name string) (epoch, ahead uint32) {
 func (r *Router) meantBy(name string) meant {
 	now := meant{ep: r.knownAs(name)}
 	if now.ep.Exists() {
-		now.epoch = r.cache.Reader().Epoch(now.ep.Slot())
+		now.epoch = r.readers.cache.Epoch(now.ep.Slot())
 	}
 	if of, told := r.restored.meant[name]; told {
 		if of.ep != now.ep || of.epoch != now.epoch {
@@ -208,11 +208,11 @@ func (r *Router) restoreEndpoint(now time.Time, l *learnt.Endpoint, later time.D
 		s.meant[l.Name] = meant{}
 		return
 	}
-	of := meant{ep: ep, epoch: r.cache.Reader().Epoch(ep.Slot())}
+	of := meant{ep: ep, epoch: r.readers.cache.Epoch(ep.Slot())}
 	if !ep.Worked() {
 		r.speed.Restore(now, ep.Slot(), &l.Speed, later)
 	}
-	if own := r.cache.Reader().Learnt(ep.Slot()).Flow; ep.Worked() || own != 0 {
+	if own := r.readers.cache.Learnt(ep.Slot()).Flow; ep.Worked() || own != 0 {
 		of.flowAhead = uint32(own) - uint32(l.Cache.Flow)
 	} else {
 		r.cache.Restore(ep.Slot(), &l.Cache)

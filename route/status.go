@@ -57,7 +57,7 @@ type EndpointStatus struct {
 }
 
 // Models lists the models and aliases, sorted by id, without the alias "*".
-func (r *Router) Models() []fleet.ModelStatus { return r.pools.Reader().Models() }
+func (r *Router) Models() []fleet.ModelStatus { return r.readers.pools.Models() }
 
 // Config is the configuration with its defaults. Its aliases must not be changed.
 func (r *Router) Config() Config { return *r.cfg }
@@ -125,8 +125,8 @@ func (r *Router) Describe(now time.Time, s *Statuses) (more bool) {
 			if s.Of[i].Endpoint.Name != ep.Name() {
 				continue
 			}
-			s.Of[i].Load.Add(r.backlog.Reader().Load(ep.Slot()))
-			if r.health.Reader().State(now, ep.Slot()) == fleet.StateDown {
+			s.Of[i].Load.Add(r.readers.backlog.Load(ep.Slot()))
+			if r.readers.health.State(now, ep.Slot()) == fleet.StateDown {
 				s.Of[i].Lost = append(s.Of[i].Lost, ep.Spec().URL)
 			}
 		}
@@ -135,21 +135,21 @@ func (r *Router) Describe(now time.Time, s *Statuses) (more bool) {
 }
 
 func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
-	caches, judged := r.cache.Reader(), r.health.Reader()
+	caches, judged := r.readers.cache, r.readers.health
 	s := EndpointStatus{
 		Endpoint: ep.Spec(), Kind: ep.Kind(), Source: ep.Source(), State: judged.State(now, ep.Slot()),
 		Draining: ep.Draining(), Gone: ep.Gone(), Ramp: judged.Ramp(now, ep.Slot()),
-		Load: r.backlog.Reader().Load(ep.Slot()), Report: ep.Report(), Models: ep.Models(), Requests: ep.Requests(),
+		Load: r.readers.backlog.Load(ep.Slot()), Report: ep.Report(), Models: ep.Models(), Requests: ep.Requests(),
 		Failures: judged.Failures(ep.Slot()), Silent: judged.IsSilent(now, ep.Slot()),
 		Mute:        judged.MuteFor(now, ep.Slot()),
 		CacheLosses: caches.Losses(ep.Slot()), KV: caches.Figures(ep.Slot()), CacheTokens: caches.Capacity(ep.Slot()),
 		CacheFilled: caches.Filled(ep.Slot()),
 	}
 	s.WorkingSet, s.WorkingRoom = r.readers.admission.WorkingSet(ep.Slot())
-	if perToken := r.speed.Reader().Learnt(ep.Slot()); perToken > 0 {
+	if perToken := r.readers.speed.Learnt(ep.Slot()); perToken > 0 {
 		s.PrefillPerSec = 1000 / perToken
 	}
-	if t, ok := r.speed.Reader().LearntTransfer(ep.Slot()); ok {
+	if t, ok := r.readers.speed.LearntTransfer(ep.Slot()); ok {
 		s.TransferMs, s.TransferPerSec = t.FixedMs, 1000/t.MsPerToken
 	}
 	use, at := r.readers.use(now, ep)
@@ -165,7 +165,7 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 // before; "" is the present one.
 func (r *Router) HasRequests(endpoint, url string) bool {
 	ep := r.endpoints.NamedAt(endpoint, url)
-	return ep.Exists() && !r.backlog.Reader().Idle(ep.Slot())
+	return ep.Exists() && !r.readers.backlog.Idle(ep.Slot())
 }
 
 // Each calls f with each declared endpoint, in order of declaration. f must not keep it.
@@ -230,7 +230,7 @@ func (r *Router) unseenPrefillers(now time.Time) string {
 			for _, m := range ep.ModelNames() {
 				of[m] = true
 			}
-		case prefills && rank < health.Unfit && r.health.Reader().State(now, ep.Slot()) == fleet.StateUnknown:
+		case prefills && rank < health.Unfit && r.readers.health.State(now, ep.Slot()) == fleet.StateUnknown:
 			unseen = append(unseen, ep)
 		}
 	}
@@ -309,7 +309,7 @@ func (r *Router) Running(request string) (out []Running) {
 			Request: res.request, Endpoint: res.ep.Name(), Tenant: res.tenant, Pool: res.decision.Pool, Leg: res.leg,
 			Routed: res.routed, Answers: res.prefilled,
 		}
-		if j := r.backlog.Reader().Job(res.index); !j.Queued {
+		if j := r.readers.backlog.Job(res.index); !j.Queued {
 			x.Sent = j.Sent
 		}
 		out = append(out, x)
