@@ -45,6 +45,31 @@ func listTroubles(endpoints []endpointView, st *statsView, past []point, replica
 	add := func(severity, endpoint, do, what string, args ...any) {
 		all = append(all, trouble{severity, endpoint, fmt.Sprintf(what, args...), do})
 	}
+	readyTrouble(endpoints, st, add)
+	for i := range endpoints {
+		endpointTrouble(&endpoints[i], st, add)
+	}
+	undeclaredTrouble(endpoints, add)
+	aloneTrouble(endpoints, st, add)
+	unusedTrouble(st, add)
+	trafficTrouble(endpoints, st, past[max(0, len(past)-judged):], add)
+	requestTrouble(st, add)
+	configTrouble(st.Config, add)
+	for _, c := range st.concerns {
+		add(warn, "", c.Do, "%s", c.What)
+	}
+	replicaTrouble(replicas, add)
+	all = merge(all)
+	slices.SortStableFunc(all, func(a, b trouble) int { return rank(a.Severity) - rank(b.Severity) })
+	return all
+}
+
+func rank(severity string) int { return slices.Index([]string{bad, warn, note}, severity) }
+
+type teller func(severity, endpoint, do, what string, args ...any)
+
+// readyTrouble is about a router that serves nothing.
+func readyTrouble(endpoints []endpointView, st *statsView, add teller) {
 	if len(endpoints) == 0 {
 		add(bad, "", "Give serve the URL of an engine, or name a source under discovery in the configuration. "+
 			"Where there is a source, the log says why it has named none.",
@@ -53,11 +78,10 @@ func listTroubles(endpoints []endpointView, st *statsView, past []point, replica
 		add(bad, "", "Look at the endpoints below. Until one is up, requests get an error.",
 			"The router is not ready: %s.", cmp.Or(st.Why, "no endpoint is up"))
 	}
-	for i := range endpoints {
-		endpointTrouble(&endpoints[i], st, add)
-	}
-	undeclaredTrouble(endpoints, add)
-	aloneTrouble(endpoints, st, add)
+}
+
+// unusedTrouble is about settings for models that nothing serves.
+func unusedTrouble(st *statsView, add teller) {
 	if len(st.Unserved) > 0 && st.Ready && st.UptimeSeconds > settled {
 		add(warn, "",
 			"Correct the alias (models.aliases), or start an engine with the model: until then such requests get 404.",
@@ -69,10 +93,10 @@ func listTroubles(endpoints []endpointView, st *statsView, past []point, replica
 			"No model that is served is matched by %s of models.settings.",
 			strings.Join(st.Idle[:min(len(st.Idle), alike)], ", "))
 	}
-	if len(past) > judged {
-		past = past[len(past)-judged:]
-	}
-	trafficTrouble(endpoints, st, past, add)
+}
+
+// requestTrouble is about requests that the configuration refuses or misleads.
+func requestTrouble(st *statsView, add teller) {
 	if p := st.Foreign; p != nil {
 		add(warn, "", fmt.Sprintf("Add hosts: [%q] to the configuration (WARMPATH_HOSTS=%s) if that name is yours: "+
 			"a proxy in front passes it on. Otherwise a page tries to use your engines.", p.Name, p.Name),
@@ -90,29 +114,23 @@ func listTroubles(endpoints []endpointView, st *statsView, past []point, replica
 			"Tenants share this engine's cache although tenants.cache_salt is on: it takes no salt in the API %s. "+
 				"They can find out by timing what others sent.", u.API)
 	}
-	if c := st.Config; c != nil {
-		if c.Fault != "" {
-			add(bad, "",
-				"Run warmpath check -c on the file, correct it, and reload. The earlier configuration stays in force.",
-				"The latest configuration was rejected: %s.", c.Fault)
-		}
-		if len(c.Restart) > 0 {
-			add(note, "", "Restart the router when that suits you.", "Changed settings wait for a restart: %s.",
-				strings.Join(c.Restart, ", "))
-		}
-	}
-	for _, c := range st.concerns {
-		add(warn, "", c.Do, "%s", c.What)
-	}
-	replicaTrouble(replicas, add)
-	all = merge(all)
-	slices.SortStableFunc(all, func(a, b trouble) int { return rank(a.Severity) - rank(b.Severity) })
-	return all
 }
 
-func rank(severity string) int { return slices.Index([]string{bad, warn, note}, severity) }
-
-type teller func(severity, endpoint, do, what string, args ...any)
+// configTrouble is about a configuration that is not in force.
+func configTrouble(c *Running, add teller) {
+	if c == nil {
+		return
+	}
+	if c.Fault != "" {
+		add(bad, "",
+			"Run warmpath check -c on the file, correct it, and reload. The earlier configuration stays in force.",
+			"The latest configuration was rejected: %s.", c.Fault)
+	}
+	if len(c.Restart) > 0 {
+		add(note, "", "Restart the router when that suits you.", "Changed settings wait for a restart: %s.",
+			strings.Join(c.Restart, ", "))
+	}
+}
 
 func endpointTrouble(e *endpointView, st *statsView, add teller) {
 	if e.Gone {
@@ -368,27 +386,54 @@ func mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
+// replicasView is what is read of the answer of GET /admin/replicas.
+type replicasView struct {
+	Problem  string
+	Unheard  string
+	Strange  string
+	Learning bool
+	Routers  int // that there should be
+	Peers    []struct {
+		Router  string
+		Synced  bool
+		Differs string
+	}
+	Kept struct {
+		Problem string
+		Dropped uint64
+	}
+}
+
 // replicaTrouble reads what GET /admin/replicas answers.
 func replicaTrouble(answer json.RawMessage, add teller) {
-	var r struct {
-		Problem  string
-		Unheard  string
-		Strange  string
-		Learning bool
-		Routers  int // that there should be
-		Peers    []struct {
-			Router  string
-			Synced  bool
-			Differs string
-		}
-		Kept struct {
-			Problem string
-			Dropped uint64
-		}
-	}
+	var r replicasView
 	if len(answer) == 0 || json.Unmarshal(answer, &r) != nil {
 		return
 	}
+	unheardTrouble(&r, add)
+	if r.Kept.Problem != "" {
+		add(warn, "", "Requests are served as before; what waits is written when the server takes it. See whether "+
+			"Redis is full, read-only or away.", "What is learnt is not kept for a restart of all routers: %s.",
+			r.Kept.Problem)
+	}
+	if r.Kept.Dropped > 0 {
+		add(note, "", "They are written again after their next turn.",
+			"%d conversations were not kept, since too many waited for Redis.", r.Kept.Dropped)
+	}
+	for _, p := range r.Peers {
+		switch {
+		case p.Differs != "":
+			add(warn, "", "Give all routers of the fleet the same policy and settings.",
+				"Router %s is configured otherwise: %s.", p.Router, p.Differs)
+		case !p.Synced:
+			add(note, "", "Wait a moment. If it stays, look at that router's log.",
+				"Router %s has not told its requests yet.", p.Router)
+		}
+	}
+}
+
+// unheardTrouble is about routers that do not hear each other.
+func unheardTrouble(r *replicasView, add teller) {
 	switch {
 	case r.Problem != "" && len(r.Peers) > 0:
 		add(note, "", "See whether DNS or Redis answers. What the routers below tell counts as before.",
@@ -416,25 +461,6 @@ func replicaTrouble(answer json.RawMessage, add teller) {
 	if r.Unheard != "" && !r.Learning {
 		add(note, "", "See whether a router runs there, and correct peers.routers if none should.",
 			"Not all addresses in peers.routers are reached: %s.", r.Unheard)
-	}
-	if r.Kept.Problem != "" {
-		add(warn, "", "Requests are served as before; what waits is written when the server takes it. See whether "+
-			"Redis is full, read-only or away.", "What is learnt is not kept for a restart of all routers: %s.",
-			r.Kept.Problem)
-	}
-	if r.Kept.Dropped > 0 {
-		add(note, "", "They are written again after their next turn.",
-			"%d conversations were not kept, since too many waited for Redis.", r.Kept.Dropped)
-	}
-	for _, p := range r.Peers {
-		switch {
-		case p.Differs != "":
-			add(warn, "", "Give all routers of the fleet the same policy and settings.",
-				"Router %s is configured otherwise: %s.", p.Router, p.Differs)
-		case !p.Synced:
-			add(note, "", "Wait a moment. If it stays, look at that router's log.",
-				"Router %s has not told its requests yet.", p.Router)
-		}
 	}
 }
 
