@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"strings"
 )
 
@@ -13,52 +14,14 @@ func readStackHelm(d *draft, root *node) bool {
 	}
 	// What the chart says of pods, images and engines is not the router's: only these keys of it are.
 	defer root.usedWhole()
-	var words []word
-	add := func(flag, value string, n *node) {
-		line := root.line
-		if n != nil {
-			line = n.line
-		}
-		words = append(words, word{text: "--" + flag, line: line}, word{text: value, line: line})
-	}
-	has := func(n *node, path ...string) (*node, string) {
-		at := n.get(path...)
-		if at == nil || !at.scalar {
-			return at, ""
-		}
-		return at, at.text
-	}
-	if at, on := has(router, "enableRouter"); on == "false" {
+	c := chart{root: root}
+	if at, on := text(router, "enableRouter"); on == "false" {
 		d.miss(at.line, "routerSpec.enableRouter", "the chart makes no router with these values")
 	}
-	add("host", "0.0.0.0", router)
-	port, text := has(router, "containerPort")
-	if text == "" {
-		text = "8000"
-	}
-	add("port", text, port)
-	discovery, how := has(router, "serviceDiscovery")
-	if how == "" {
-		how = "k8s"
-	}
-	add("service-discovery", how, discovery)
-	if how == "k8s" {
-		var labels []string
-		_, on := has(engines, "enableEngine")
-		at := engines.get("labels")
-		if at != nil && on != "false" {
-			for _, l := range at.items {
-				labels = append(labels, l.key+"="+l.text)
-			}
-		}
-		if labels == nil {
-			labels = []string{"environment=test", "release=test"} // the chart's own
-		}
-		add("k8s-label-selector", strings.Join(labels, ","), at)
-		if at, text := has(engines, "containerPort"); text != "" {
-			add("k8s-port", text, at)
-		}
-	}
+	c.add("host", "0.0.0.0", router)
+	port, number := text(router, "containerPort")
+	c.add("port", cmp.Or(number, "8000"), port)
+	c.addDiscovery(router, engines)
 	for _, f := range [][2]string{
 		{"staticBackends", "static-backends"},
 		{"staticModels", "static-models"},
@@ -68,13 +31,13 @@ func readStackHelm(d *draft, root *node) bool {
 		{"requestStatsWindow", "request-stats-window"},
 		{"lmcacheControllerPort", "lmcache-controller-port"},
 	} {
-		if at, text := has(router, f[0]); text != "" {
-			add(f[1], text, at)
+		if at, value := text(router, f[0]); value != "" {
+			c.add(f[1], value, at)
 		}
 	}
 	if extra := router.get("extraArgs"); extra != nil {
 		for _, a := range extra.items {
-			words = append(words, word{text: a.text, line: a.line})
+			c.words = append(c.words, word{text: a.text, line: a.line})
 		}
 	}
 	for _, section := range []*node{engines, router} {
@@ -85,6 +48,55 @@ func readStackHelm(d *draft, root *node) bool {
 			break
 		}
 	}
-	d.read(words, stackFlags(d))
+	d.read(c.words, stackFlags(d))
 	return true
+}
+
+// chart is the command line that a chart makes of its values.
+type chart struct {
+	root  *node
+	words []word
+}
+
+// add adds a flag, whose value is at a line of the file.
+func (c *chart) add(flag, value string, at *node) {
+	line := c.root.line
+	if at != nil {
+		line = at.line
+	}
+	c.words = append(c.words, word{text: "--" + flag, line: line}, word{text: value, line: line})
+}
+
+// addDiscovery adds how the chart's router finds the engines that the chart makes.
+func (c *chart) addDiscovery(router, engines *node) {
+	discovery, how := text(router, "serviceDiscovery")
+	how = cmp.Or(how, "k8s")
+	c.add("service-discovery", how, discovery)
+	if how != "k8s" {
+		return
+	}
+	var labels []string
+	_, on := text(engines, "enableEngine")
+	at := engines.get("labels")
+	if at != nil && on != "false" {
+		for _, l := range at.items {
+			labels = append(labels, l.key+"="+l.text)
+		}
+	}
+	if labels == nil {
+		labels = []string{"environment=test", "release=test"} // the chart's own
+	}
+	c.add("k8s-label-selector", strings.Join(labels, ","), at)
+	if at, value := text(engines, "containerPort"); value != "" {
+		c.add("k8s-port", value, at)
+	}
+}
+
+// text is an entry and its text; "" where it is none, or has more than text.
+func text(n *node, path ...string) (*node, string) {
+	at := n.get(path...)
+	if at == nil || !at.scalar {
+		return at, ""
+	}
+	return at, at.text
 }

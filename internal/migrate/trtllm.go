@@ -154,7 +154,7 @@ func (d *draft) trtShare(router, under, own string) {
 	}
 }
 
-// trtOption says what an option of a router is: a number within bounds or a truth value.
+// trtEntry says what an option of a router is: a number within bounds or a truth value.
 type trtOption struct {
 	name   string
 	lo, hi float64
@@ -187,34 +187,30 @@ func trtOptionsOf(router string) []trtOption {
 	return nil
 }
 
-// trtOptions copies the options of the router that is taken. max_batch_size and tokens_per_block of the servers'
-// section count too, as TensorRT-LLM copies them: the first over what the router says, the second under it.
-func (d *draft) trtOptions(root, s, r *node, at, router, under string) {
-	find := func(name string) (*node, string) {
-		own := r.get(name)
-		switch name {
-		case "max_batch_size":
-			for _, n := range []*node{s.get(name), root.get(name)} {
-				if n != nil {
-					return n, n.text
-				}
-			}
-		case "tokens_per_block":
-			if own == nil && router == "kv_cache_aware" {
-				for _, n := range []*node{s.get("kv_cache_config", name), root.get("kv_cache_config", name)} {
-					if n != nil {
-						return n, n.text
-					}
-				}
-			}
-		}
-		if own == nil {
-			return nil, ""
-		}
-		return own, own.text
+// trtValue is where an option of the router that is taken has its value, and the value. max_batch_size and
+// tokens_per_block of the servers' section count too, as TensorRT-LLM copies them: the first over what the router says,
+// the second under it.
+func trtValue(root, s, r *node, router, name string) (*node, string) {
+	own := r.get(name)
+	all := []*node{own}
+	switch {
+	case name == "max_batch_size":
+		all = []*node{s.get(name), root.get(name), own}
+	case name == "tokens_per_block" && router == "kv_cache_aware":
+		all = []*node{own, s.get("kv_cache_config", name), root.get("kv_cache_config", name)}
 	}
+	for _, n := range all {
+		if n != nil {
+			return n, n.text
+		}
+	}
+	return nil, ""
+}
+
+// trtOptions copies the options of the router that is taken.
+func (d *draft) trtOptions(root, s, r *node, at, router, under string) {
 	for _, o := range trtOptionsOf(router) {
-		n, text := find(o.name)
+		n, text := trtValue(root, s, r, router, o.name)
 		switch {
 		case n == nil:
 			continue
@@ -232,27 +228,32 @@ func (d *draft) trtOptions(root, s, r *node, at, router, under string) {
 		d.set(under+"score", "blocks") // only that formula has them
 	}
 	for _, n := range r.items {
-		switch n.key {
-		case "type":
-		case "tokenizer_dir", "model_path", "use_harmony":
-			d.trtTokenizer(n, at, router)
-		case "custom_tokenizer":
-			d.miss(n.line, at+"."+n.key+show(n.text), "it names Python code, and none runs here; prompts are "+
-				"recognised by their bytes, and tokenizer_dir with the model's tokenizer.json ties KV events to them")
-		case "args":
-			d.miss(n.line, at+".args", "TensorRT-LLM ignores options below args; they belong directly below router")
-		case "max_sessions": // of PR 14744: the ids by which its orchestrator tells first turns, whatever the router
-			if router != "conversation" {
-				d.number(n.line, at+"."+n.key, n.text, "sessions.seen_ids", 1, 1<<24)
-			}
-		default:
-			if known := slices.ContainsFunc(trtOptionsOf(router), func(o trtOption) bool {
-				return o.name == n.key
-			}); !known {
-				d.miss(n.line, at+"."+n.key+show(n.text), router+" has no such option; TensorRT-LLM ignores it")
-			}
-		}
+		d.trtEntry(n, at, router)
 		n.usedWhole()
+	}
+}
+
+// trtEntry says what becomes of an entry of the router's section that is not copied as an option.
+func (d *draft) trtEntry(n *node, at, router string) {
+	switch n.key {
+	case "type":
+	case "tokenizer_dir", "model_path", "use_harmony":
+		d.trtTokenizer(n, at, router)
+	case "custom_tokenizer":
+		d.miss(n.line, at+"."+n.key+show(n.text), "it names Python code, and none runs here; prompts are "+
+			"recognised by their bytes, and tokenizer_dir with the model's tokenizer.json ties KV events to them")
+	case "args":
+		d.miss(n.line, at+".args", "TensorRT-LLM ignores options below args; they belong directly below router")
+	case "max_sessions": // of PR 14744: the ids by which its orchestrator tells first turns, whatever the router
+		if router != "conversation" {
+			d.number(n.line, at+"."+n.key, n.text, "sessions.seen_ids", 1, 1<<24)
+		}
+	default:
+		if known := slices.ContainsFunc(trtOptionsOf(router), func(o trtOption) bool {
+			return o.name == n.key
+		}); !known {
+			d.miss(n.line, at+"."+n.key+show(n.text), router+" has no such option; TensorRT-LLM ignores it")
+		}
 	}
 }
 
