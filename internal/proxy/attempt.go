@@ -256,76 +256,102 @@ func (a *attempt) lost(err error) (next *route.Plan) {
 
 // conclude sets the outcome of an attempt that failed and returns the error for the client; nil when the client left.
 func (a *attempt) conclude(err error) error {
-	c := a.c
-	cause := a.watch.Cause()
-	clientErr := fault.ErrBroken
-	switch upload := c.Upload.Blame(); {
-	case c.Upload.Late(): // net/http also ends the request's context then
-		a.fin.Outcome = fleet.ClientError
-		return body.ErrSlowBody
-	case c.ctx.Err() != nil, errors.Is(err, external.ErrLeft):
-		a.fin.Outcome = fleet.ClientGone
-		return nil
-	case errors.Is(cause, timeouts.ErrShutdown):
-		a.fin.Outcome = fleet.Abandoned
-		return timeouts.ErrShutdown
-	case errors.Is(cause, errPrefillFailed):
-		a.fin.Outcome = fleet.Abandoned
-		return c.split.prefillError()
-	case errors.Is(cause, fault.ErrDeadline), a.waits && errors.Is(cause, fault.ErrWaited):
-		a.fin.Outcome = fleet.Abandoned
-		return cause
-	case a.waits: // the engine has not seen the request
-		a.fin.Outcome, clientErr = fleet.Abandoned, cause
-	case upload != nil:
-		a.fin.Outcome = fleet.ClientError
-		return upload
-	case errors.Is(err, h1.ErrBadRequest):
-		a.fin.Outcome = fleet.ClientError
-		return err
-	case errors.Is(cause, timeouts.ErrNoFirstByte) || errors.Is(cause, timeouts.ErrIdle) ||
-		errors.Is(cause, timeouts.ErrSilent) || errors.Is(cause, timeouts.ErrMute):
-		a.fin.Outcome, clientErr = fleet.TimedOut, cause
-	case errors.Is(cause, timeouts.ErrAsleep): // no fault, and it gets requests again when it is awake
-		a.fin.Outcome, clientErr = fleet.Abandoned, cause
-	case errors.Is(cause, timeouts.ErrRefusing) || errors.Is(cause, timeouts.ErrDown) ||
-		errors.Is(cause, timeouts.ErrStalled):
-		a.fin.Outcome, clientErr = fleet.EngineError, cause
-	case isDial(err) && shortage.Is(err):
-		// which says nothing about the endpoint; another one may have a connection that is idle
-		a.short = true
-		a.fin.Outcome, clientErr = fleet.Abandoned, fault.ErrShortage
-	case isDial(err):
-		a.fin.Outcome, clientErr = fleet.ConnectFailed, fault.ErrUnreachable
-		a.fin.Refused = errors.Is(err, syscall.ECONNREFUSED)
-	case errors.Is(err, fault.ErrAnswerHead),
-		errors.Is(err, h1.ErrHeaderTooLarge): // it works, and says more than the router takes
-		a.fin.Outcome, clientErr = fleet.Abandoned, fault.ErrAnswerHead
-	case errors.Is(err, body.ErrNoRoom): // it works, and the router has no memory for what it says
-		a.fin.Outcome, clientErr = fleet.Abandoned, body.ErrNoRoom
-	case errors.Is(err, fault.ErrMoved):
-		a.fin.Outcome, clientErr = fleet.EngineError, fault.ErrMoved
-	case errors.Is(err, fault.ErrTruncated):
-		a.fin.Outcome, clientErr = fleet.EngineError, fault.ErrTruncated
-		a.gaveUp = c.sent.Load() && answer.GivesUp(a.d.Kind)
-	default:
-		a.fin.Outcome = fleet.EngineError
-		switch {
-		case c.sent.Load():
-			clientErr = fault.ErrCut
-		case errors.Is(err, h1.ErrMalformed):
-			clientErr = fault.ErrNotHTTP
-		case a.breaks(false):
-			clientErr = fault.ErrLethal
-		}
+	c, cause := a.c, a.watch.Cause()
+	if says, is := a.endedHere(err, cause); is {
+		return says
 	}
+	says := a.blame(err, cause)
 	if cause != nil && errors.Is(err, context.Canceled) {
 		err = cause // the router itself ended it
 	}
 	c.p.log.Warn("attempt failed",
 		"request", c.served.ID, "endpoint", a.d.Endpoint.Name, "outcome", a.fin.Outcome.String(), "error", err,
 		"sent", c.sent.Load())
-	return fault.At(clientErr, a.d.Endpoint.Name)
+	return fault.At(says, a.d.Endpoint.Name)
+}
+
+// endedHere sets the outcome of an attempt that the client or the router ended, with which the endpoint had nothing to
+// do, and returns the error for the client; nil when that left. is is false for other attempts.
+func (a *attempt) endedHere(err, cause error) (says error, is bool) {
+	c := a.c
+	switch upload := c.Upload.Blame(); {
+	case c.Upload.Late(): // net/http also ends the request's context then
+		a.fin.Outcome = fleet.ClientError
+		return body.ErrSlowBody, true
+	case c.ctx.Err() != nil, errors.Is(err, external.ErrLeft):
+		a.fin.Outcome = fleet.ClientGone
+		return nil, true
+	case errors.Is(cause, timeouts.ErrShutdown):
+		a.fin.Outcome = fleet.Abandoned
+		return timeouts.ErrShutdown, true
+	case errors.Is(cause, errPrefillFailed):
+		a.fin.Outcome = fleet.Abandoned
+		return c.split.prefillError(), true
+	case errors.Is(cause, fault.ErrDeadline), a.waits && errors.Is(cause, fault.ErrWaited):
+		a.fin.Outcome = fleet.Abandoned
+		return cause, true
+	case a.waits:
+		return nil, false
+	case upload != nil:
+		a.fin.Outcome = fleet.ClientError
+		return upload, true
+	case errors.Is(err, h1.ErrBadRequest):
+		a.fin.Outcome = fleet.ClientError
+		return err, true
+	}
+	return nil, false
+}
+
+// blame sets the outcome of an attempt that failed at its endpoint or on the way there, and returns what the client is
+// told.
+func (a *attempt) blame(err, cause error) (says error) {
+	c := a.c
+	switch {
+	case a.waits: // the engine has not seen the request
+		a.fin.Outcome = fleet.Abandoned
+		return cause
+	case errors.Is(cause, timeouts.ErrNoFirstByte) || errors.Is(cause, timeouts.ErrIdle) ||
+		errors.Is(cause, timeouts.ErrSilent) || errors.Is(cause, timeouts.ErrMute):
+		a.fin.Outcome = fleet.TimedOut
+		return cause
+	case errors.Is(cause, timeouts.ErrAsleep): // no fault, and it gets requests again when it is awake
+		a.fin.Outcome = fleet.Abandoned
+		return cause
+	case errors.Is(cause, timeouts.ErrRefusing) || errors.Is(cause, timeouts.ErrDown) ||
+		errors.Is(cause, timeouts.ErrStalled):
+		a.fin.Outcome = fleet.EngineError
+		return cause
+	case isDial(err) && shortage.Is(err):
+		// which says nothing about the endpoint; another one may have a connection that is idle
+		a.short = true
+		a.fin.Outcome = fleet.Abandoned
+		return fault.ErrShortage
+	case isDial(err):
+		a.fin.Outcome, a.fin.Refused = fleet.ConnectFailed, errors.Is(err, syscall.ECONNREFUSED)
+		return fault.ErrUnreachable
+	case errors.Is(err, fault.ErrAnswerHead),
+		errors.Is(err, h1.ErrHeaderTooLarge): // it works, and says more than the router takes
+		a.fin.Outcome = fleet.Abandoned
+		return fault.ErrAnswerHead
+	case errors.Is(err, body.ErrNoRoom): // it works, and the router has no memory for what it says
+		a.fin.Outcome = fleet.Abandoned
+		return body.ErrNoRoom
+	}
+	a.fin.Outcome = fleet.EngineError
+	switch {
+	case errors.Is(err, fault.ErrMoved):
+		return fault.ErrMoved
+	case errors.Is(err, fault.ErrTruncated):
+		a.gaveUp = c.sent.Load() && answer.GivesUp(a.d.Kind)
+		return fault.ErrTruncated
+	case c.sent.Load():
+		return fault.ErrCut
+	case errors.Is(err, h1.ErrMalformed):
+		return fault.ErrNotHTTP
+	case a.breaks(false):
+		return fault.ErrLethal
+	}
+	return fault.ErrBroken
 }
 
 // another reserves a further attempt if one is allowed and another endpoint can take the request.

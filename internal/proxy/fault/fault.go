@@ -287,59 +287,15 @@ var faults = []struct {
 
 // Of is the client's view of an error.
 func Of(err error) Fault {
-	var (
-		unknown  *route.UnknownModelError
-		id       *route.UnknownIDError
-		required *route.ModelRequiredError
-		pin      *route.PinError
-		none     *route.NoEndpointError
-		kind     *route.KindError
-		encoding *encodingError
-		path     *paths.PathError
-		api      *APIError
-		page     *PageError
-		leg      *legError
-		header   *headerError
-		limit    *quota.Error
-		full     *route.QueueFullError
-		held     *HeldError
-		ended    *identity.EndedError
-	)
-	switch {
-	case errors.As(err, &leg):
+	var leg *legError
+	if errors.As(err, &leg) {
 		return leg.fault()
-	case errors.As(err, &ended):
-		return Fault{401, "authentication_error", "key_ended", 0}
-	case errors.As(err, &held):
-		return Fault{429, "requests", "held_too_long", max(held.Most, time.Second)}
-	case errors.As(err, &unknown):
-		return Fault{404, "invalid_request_error", "model_not_found", 0}
-	case errors.As(err, &id):
-		return Fault{404, "invalid_request_error", "not_found", 0}
-	case errors.As(err, &path) && len(path.Methods) > 0:
-		return Fault{405, "invalid_request_error", "method_not_allowed", 0}
-	case errors.As(err, &path):
-		return Fault{404, "invalid_request_error", "path_not_allowed", 0}
-	case errors.As(err, &header):
-		return Fault{400, "invalid_request_error", "bad_header", 0}
-	case errors.As(err, &limit):
-		return limited(limit)
-	case errors.As(err, &full):
-		return Fault{429, "requests", "queue_full", max(full.RetryAfter, time.Second)}
-	case errors.As(err, &api):
-		return Fault{404, "invalid_request_error", "api_not_served", 0}
-	case errors.As(err, &page):
-		return page.fault()
-	case errors.As(err, &required):
-		return Fault{400, "invalid_request_error", "model_required", 0}
-	case errors.As(err, &pin):
-		return Fault{400, "invalid_request_error", "bad_pin", 0}
-	case errors.As(err, &kind):
-		return Fault{400, "invalid_request_error", "cache_not_apart", 0}
-	case errors.As(err, &none):
-		return Fault{503, "service_unavailable", "no_endpoint", max(none.RetryAfter, time.Second)}
-	case errors.As(err, &encoding):
-		return Fault{415, "invalid_request_error", "unsupported_encoding", 0}
+	}
+	if f, ok := ofRouter(err); ok {
+		return f
+	}
+	if f, ok := ofDoor(err); ok {
+		return f
 	}
 	for i := range faults {
 		if errors.Is(err, faults[i].err) {
@@ -347,6 +303,71 @@ func Of(err error) Fault {
 		}
 	}
 	return Fault{500, "api_error", "internal_error", 0}
+}
+
+// ofRouter is the view of an error of package route; ok is false for others.
+func ofRouter(err error) (f Fault, ok bool) {
+	var (
+		unknown  *route.UnknownModelError
+		id       *route.UnknownIDError
+		required *route.ModelRequiredError
+		pin      *route.PinError
+		none     *route.NoEndpointError
+		kind     *route.KindError
+		full     *route.QueueFullError
+	)
+	switch {
+	case errors.As(err, &unknown):
+		return Fault{404, "invalid_request_error", "model_not_found", 0}, true
+	case errors.As(err, &id):
+		return Fault{404, "invalid_request_error", "not_found", 0}, true
+	case errors.As(err, &full):
+		return Fault{429, "requests", "queue_full", max(full.RetryAfter, time.Second)}, true
+	case errors.As(err, &required):
+		return Fault{400, "invalid_request_error", "model_required", 0}, true
+	case errors.As(err, &pin):
+		return Fault{400, "invalid_request_error", "bad_pin", 0}, true
+	case errors.As(err, &kind):
+		return Fault{400, "invalid_request_error", "cache_not_apart", 0}, true
+	case errors.As(err, &none):
+		return Fault{503, "service_unavailable", "no_endpoint", max(none.RetryAfter, time.Second)}, true
+	}
+	return Fault{}, false
+}
+
+// ofDoor is the view of an error that has more to say than its name, of the proxy itself; ok is false for others.
+func ofDoor(err error) (f Fault, ok bool) {
+	var (
+		encoding *encodingError
+		path     *paths.PathError
+		api      *APIError
+		page     *PageError
+		header   *headerError
+		limit    *quota.Error
+		held     *HeldError
+		ended    *identity.EndedError
+	)
+	switch {
+	case errors.As(err, &ended):
+		return Fault{401, "authentication_error", "key_ended", 0}, true
+	case errors.As(err, &held):
+		return Fault{429, "requests", "held_too_long", max(held.Most, time.Second)}, true
+	case errors.As(err, &path) && len(path.Methods) > 0:
+		return Fault{405, "invalid_request_error", "method_not_allowed", 0}, true
+	case errors.As(err, &path):
+		return Fault{404, "invalid_request_error", "path_not_allowed", 0}, true
+	case errors.As(err, &header):
+		return Fault{400, "invalid_request_error", "bad_header", 0}, true
+	case errors.As(err, &limit):
+		return limited(limit), true
+	case errors.As(err, &api):
+		return Fault{404, "invalid_request_error", "api_not_served", 0}, true
+	case errors.As(err, &page):
+		return page.fault(), true
+	case errors.As(err, &encoding):
+		return Fault{415, "invalid_request_error", "unsupported_encoding", 0}, true
+	}
+	return Fault{}, false
 }
 
 // Limit is the setting for all tenants, or the header of the request, that an error comes from; "" for errors that are
