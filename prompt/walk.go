@@ -51,7 +51,6 @@ func (s *scan) name() []byte {
 
 // member reads one member of the body; its key is the last token. It returns false if the body is invalid.
 func (s *scan) member() bool {
-	c := &s.cur
 	name := s.name()
 	f := findField(name)
 	if f == numFields {
@@ -59,43 +58,14 @@ func (s *scan) member() bool {
 	}
 	watched := s.parser.watch(name, &s.ids)
 	scope, taped := noScope, false
-	var v jsonscan.Value
-	ok := true
 	if s.chain != nil {
 		scope, taped = findScope(s.api, name), watched.subs == 0 && f < numFields && f.isTaped(s.api)
 	}
-	inMain := taped && f == s.api.mainField()
-	kind, skipped := jsonscan.Bad, false
-	if !inMain {
-		kind, skipped = s.first(f, taped)
-		v = jsonscan.Value{At: c.At(), Kind: kind}
-	}
-	switch {
-	case inMain:
-		v, s.amounts[f], ok = s.main(f)
-		kind = v.Kind
-	case skipped:
-	case taped:
-		s.amounts[f], ok = s.record(f, kind)
-	case f == fPromptTokenIDs && s.api == Chat:
-		s.amounts[f], ok = s.tokenIDs(kind)
-	case f < numFields && f.hasText(s.api):
-		s.amounts[f], ok = s.text(kind)
-	case kind == jsonscan.Object && (watched.subs != 0 || hasSubs(f)):
-		if f < numFields {
-			s.forgetSubs(f)
-		}
-		ok = s.object(f, watched.subs)
-	default:
-		if hasSubs(f) {
-			s.forgetSubs(f)
-		}
-		ok = c.Skip(kind)
-	}
+	v, ok := s.value(f, taped, watched.subs)
 	if !ok {
 		return false
 	}
-	v.At.End = c.At().End
+	v.At.End = s.cur.At().End
 	if f < numFields {
 		s.keepEarlier(f)
 		s.fields[f] = v
@@ -109,7 +79,40 @@ func (s *scan) member() bool {
 	if watched.self >= 0 {
 		s.ids[watched.self] = v
 	}
-	return kind != jsonscan.Bad
+	return v.Kind != jsonscan.Bad
+}
+
+// value reads a member's value, which goes onto the tape if taped is set. watched are the members of it whose ids are
+// watched. ok is false if the body is invalid.
+func (s *scan) value(f field, taped bool, watched uint32) (v jsonscan.Value, ok bool) {
+	c := &s.cur
+	if taped && f == s.api.mainField() {
+		v, s.amounts[f], ok = s.main(f)
+		return v, ok
+	}
+	kind, skipped := s.first(f, taped)
+	v = jsonscan.Value{At: c.At(), Kind: kind}
+	ok = true
+	switch {
+	case skipped:
+	case taped:
+		s.amounts[f], ok = s.record(f, kind)
+	case f == fPromptTokenIDs && s.api == Chat:
+		s.amounts[f], ok = s.tokenIDs(kind)
+	case f < numFields && f.hasText(s.api):
+		s.amounts[f], ok = s.text(kind)
+	case kind == jsonscan.Object && (watched != 0 || hasSubs(f)):
+		if f < numFields {
+			s.forgetSubs(f)
+		}
+		ok = s.object(f, watched)
+	default:
+		if hasSubs(f) {
+			s.forgetSubs(f)
+		}
+		ok = c.Skip(kind)
+	}
+	return v, ok
 }
 
 // keepEarlier records an earlier occurrence of a member: setting it sets all.
