@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/warmpath/warmpath/internal/terminal"
@@ -148,7 +147,11 @@ func Table(endpoints []Endpoint, look Look) string {
 	if over <= 0 || look.Whole {
 		return text
 	}
-	if shared := domain(endpoints); shared != "" {
+	names := make([]string, len(endpoints))
+	for i := range endpoints {
+		names[i] = endpoints[i].Name
+	}
+	if shared := terminal.Domain(names); shared != "" {
 		endpoints = slices.Clone(endpoints)
 		for i := range endpoints {
 			endpoints[i].Name = strings.TrimSuffix(endpoints[i].Name, shared)
@@ -159,23 +162,6 @@ func Table(endpoints []Endpoint, look Look) string {
 		text, _ = table(endpoints, look, over)
 	}
 	return text
-}
-
-// domain is how the names of several endpoints all end: ".models.svc.cluster.local:8000". It is "" where they end in
-// different ways, and for addresses, which are no names.
-func domain(endpoints []Endpoint) string {
-	if len(endpoints) < 2 {
-		return ""
-	}
-	first := endpoints[0].Name
-	for i := 1; i+1 < len(first); i++ {
-		rest := first[i:]
-		other := func(e Endpoint) bool { return len(e.Name) <= len(rest) || !strings.HasSuffix(e.Name, rest) }
-		if rest[0] == '.' && unicode.IsLetter(rune(rest[1])) && !slices.ContainsFunc(endpoints, other) {
-			return rest
-		}
-	}
-	return ""
 }
 
 // mostNotes is how many endpoints with the same trouble are named one by one.
@@ -198,7 +184,7 @@ func table(endpoints []Endpoint, look Look, cut int) (text string, over int) {
 		if e.Served != nil {
 			served = *e.Served
 		}
-		t.Row(clip(e.Name, room), state(e, look.Ink), e.Load.Requests, e.Load.Queued,
+		t.Row(terminal.Clip(e.Name, room), state(e, look.Ink), e.Load.Requests, e.Load.Queued,
 			thousands(e.Load.PrefillTokens+e.Load.DecodeTokens), percent(&served.WorkShare), percent(served.HitRate),
 			millis(served.TTFTP50), percent(e.Engine.KVUsage), served.Failed)
 		name, n := e.Name, same[e.Detail]
@@ -208,7 +194,7 @@ func table(endpoints []Endpoint, look Look, cut int) (text string, over int) {
 		}
 		if e.Detail != "" && n > 0 {
 			if !look.Whole {
-				name = clip(name, leastName)
+				name = terminal.Clip(name, leastName)
 			}
 			terminal.EntryWithin(&notes, look.columns(), leastName+2, name, e.Detail)
 		}
@@ -292,8 +278,8 @@ func aliasLines(f *Fleet) string {
 				served = *m.Served
 			}
 			if n++; n <= mostAliasLines {
-				t.Row(clip(a.Alias, leastName), clip(m.Model, leastName), percent(m.Share), served.Requests,
-					served.Failed, percent(served.HitRate), millis(served.TTFTP50), m.Passed)
+				t.Row(terminal.Clip(a.Alias, leastName), terminal.Clip(m.Model, leastName), percent(m.Share),
+					served.Requests, served.Failed, percent(served.HitRate), millis(served.TTFTP50), m.Passed)
 			}
 		}
 	}
@@ -345,7 +331,7 @@ func (h Held) String() string {
 		where += ", " + h.Priority + " priority"
 	}
 	return fmt.Sprintf("%s (%s, %s tokens): held %s, goes in %s at most",
-		clip(who, 2*leastName), where, thousands(h.Tokens), brief(h.Seconds), brief(h.Left))
+		terminal.Clip(who, 2*leastName), where, thousands(h.Tokens), brief(h.Seconds), brief(h.Left))
 }
 
 // brief writes seconds as people read them.
@@ -381,16 +367,6 @@ func state(e *Endpoint, ink terminal.Ink) string {
 		return ink.Bad(word)
 	}
 	return ink.Middling(word)
-}
-
-// clip leaves out the middle of a name: names of pods differ at their ends.
-func clip(name string, room int) string {
-	r := []rune(name)
-	if len(r) <= room {
-		return name
-	}
-	end := room / 2
-	return string(r[:room-1-end]) + "…" + string(r[len(r)-end:])
 }
 
 func percent(share *float64) string {

@@ -115,15 +115,10 @@ func (d *Decision) costs() string {
 		headings = append(headings, "cost")
 	}
 	headings = append(headings, "cached", "open", "to do")
-	t := terminal.NewTable(terminal.Bare, headings...)
+	t, names := terminal.NewTable(terminal.Bare, headings...), d.names()
 	t.RightFrom(2)
 	for i := range d.Candidates {
-		c := &d.Candidates[i]
-		name := "  " + c.Endpoint
-		if c.Chosen {
-			name = "* " + c.Endpoint
-		}
-		row := []any{name}
+		c, row := &d.Candidates[i], []any{names[i]}
 		for _, term := range shown {
 			row = append(row, brief(term.of(&c.Terms)))
 		}
@@ -173,23 +168,43 @@ func (d *Decision) others() string {
 	if len(shown) == 0 {
 		return ""
 	}
-	t := terminal.NewTable(terminal.Bare, append(headings, "others")...)
+	t, names := terminal.NewTable(terminal.Bare, append(headings, "others")...), d.names()
 	t.RightFrom(2)
 	for i := range d.Candidates {
 		c := &d.Candidates[i]
 		if c.Others == nil {
 			continue
 		}
-		row := []any{"  " + c.Endpoint}
-		if c.Chosen {
-			row[0] = "* " + c.Endpoint
-		}
+		row := []any{names[i]}
 		for _, p := range shown {
 			row = append(row, brief(p.of(c.Others)))
 		}
 		t.Row(append(row, brief(c.Terms.Others))...)
 	}
 	return t.String()
+}
+
+// longestName is how many characters of a candidate's name a table has room for.
+const longestName = 40
+
+// names are those of the candidates, as the tables have them: the chosen one is marked, and long ones lose the domain
+// that all share, and their middle.
+func (d *Decision) names() []string {
+	names := make([]string, len(d.Candidates))
+	for i := range d.Candidates {
+		names[i] = d.Candidates[i].Endpoint
+	}
+	domain := terminal.Domain(names)
+	for i, name := range names {
+		if len(name) > longestName {
+			name = terminal.Clip(strings.TrimSuffix(name, domain), longestName)
+		}
+		names[i] = "  " + name
+		if d.Candidates[i].Chosen {
+			names[i] = "* " + name
+		}
+	}
+	return names
 }
 
 // brief has a decimal where it matters.

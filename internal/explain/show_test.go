@@ -2,8 +2,11 @@ package explain
 
 import (
 	"bytes"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // TestShow: what is nothing everywhere is left out, the chosen one is marked, and a request that nobody took is shown
@@ -46,6 +49,29 @@ func TestShow(t *testing.T) {
 		tt.d.Show(&out)
 		if got := out.String(); len(got) < len(tt.want) || got[:len(tt.want)] != tt.want {
 			t.Errorf("%s\nwant it to begin with\n%s", got, tt.want)
+		}
+	}
+}
+
+// TestTablesOfLongNames: candidates whose names begin and end alike are told apart, and the tables stay narrow.
+func TestTablesOfLongNames(t *testing.T) {
+	d := Decision{Class: "turn"}
+	for i := range 3 {
+		d.Candidates = append(d.Candidates, Candidate{
+			Endpoint: fmt.Sprintf("vllm-qwen3-235b-a22b-instruct-2507-fp8-7c9f8d6b5-%05d.models.svc.cluster.local", i),
+			Chosen:   i == 0, CostMs: 10, Terms: Terms{Others: 5}, Others: &Others{Arrivals: 5},
+		})
+	}
+	for _, table := range []string{d.costs(), d.others()} {
+		for _, want := range []string{"* vllm-", "…", "-7c9f8d6b5-00000 ", "  vllm-", "-7c9f8d6b5-00002 "} {
+			if !strings.Contains(table, want) {
+				t.Errorf("%q is missing in\n%s", want, table)
+			}
+		}
+		for line := range strings.Lines(table) {
+			if n := utf8.RuneCountInString(line); n > 80 {
+				t.Errorf("%d columns: %s", n, line)
+			}
 		}
 	}
 }
