@@ -46,6 +46,15 @@ func TestMiss(t *testing.T) {
 		w.r.Observe(w.now, route.FirstByte{Lease: d.Lease})
 		return w.r.Observe(w.now, route.Finished{Lease: d.Lease, Usage: u}).Ended.Miss
 	}
+	fails := func(w *world, q *fleet.Request, outcome fleet.Outcome) {
+		t.Helper()
+		w.now = w.now.Add(time.Second)
+		d, err := w.r.Decide(w.now, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.r.Observe(w.now, route.Finished{Lease: d.Lease, Outcome: outcome})
+	}
 	turn := func(session, tenant string, c *fleet.Content) *fleet.Request {
 		return &fleet.Request{
 			ID: "r", Class: fleet.Turn, Model: "m", Session: session, Tenant: tenant, PromptBytes: c.Bytes, Content: c,
@@ -67,6 +76,17 @@ func TestMiss(t *testing.T) {
 		{"never there", func(w *world) fleet.Miss {
 			return ask(w, turn("x", "", wrote(n, 0, 9)), usage(tokens, 0))
 		}, fleet.MissNew, 0, [2]int{}, 0},
+		{"never computed", func(w *world) fleet.Miss {
+			fails(w, turn("x", "", wrote(n, 0, 9)), fleet.EngineError)
+			w.p.pick = 1
+			fails(w, turn("x", "", wrote(n, 0, 9)), fleet.ClientGone)
+			return ask(w, turn("x", "", wrote(n, 0, 9)), usage(tokens, 0))
+		}, fleet.MissNew, 0, [2]int{}, 0},
+		{"moved, and not computed", func(w *world) fleet.Miss {
+			w.p.pick = 1
+			fails(w, turn("s", "", wrote(n+4, n, 2)), fleet.EngineError)
+			return ask(w, turn("s", "", wrote(n+4, n, 2)), usage(tokens+100, 0))
+		}, fleet.MissElsewhere, 2500, [2]int{}, 0},
 		{"another tenant", func(w *world) fleet.Miss {
 			return ask(w, turn("x", "t", wrote(n, n, 0)), usage(tokens, 0))
 		}, fleet.MissTenant, 1, [2]int{}, 0},

@@ -207,6 +207,7 @@ func (r *Router) computed(now, at time.Time, res *reservation) {
 		r.backlog.Rebase(at, j.Slot, rates)
 	}
 	r.cache.Computed(now, res.index)
+	r.misses.Computed(&res.explanation.miss)
 	r.storeComputed(now, res)
 	r.tellShortlist(now, res.ep)
 }

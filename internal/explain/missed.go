@@ -28,10 +28,14 @@ func missed(v *Decision) string {
 	case fleet.MissPrefix:
 		text = "the prompt differs from the conversation's last one " + place(m)
 	case fleet.MissElsewhere:
-		if v.Home == "" || v.Home == e {
+		switch {
+		case v.Home == "" || v.Home == e && v.FirstTurn:
 			return " Its beginning is cached at another endpoint only."
+		case v.Home == e:
+			text = e + " has not computed the conversation: the last turn that it got failed, or was given up"
+		default:
+			text = fmt.Sprintf("%s has not computed the conversation: it was at %s", e, v.Home)
 		}
-		text = fmt.Sprintf("%s has not computed the conversation: it was at %s", e, v.Home)
 	case fleet.MissRestarted:
 		text = e + " has lost its cache since (a restart, sleep, or a reset)"
 	case fleet.MissEvicted:

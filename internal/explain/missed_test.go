@@ -54,6 +54,11 @@ func TestMissed(t *testing.T) {
 	}); got != " Its beginning is cached at another endpoint only." {
 		t.Error(got)
 	}
+	if got := missed(&Decision{
+		Endpoint: "e", Home: "e", Miss: &Miss{Cause: string(fleet.MissElsewhere), Tokens: 300},
+	}); !strings.Contains(got, "e has not computed the conversation: the last turn that it got failed, or was") {
+		t.Error(got)
+	}
 	if missed(&Decision{}) != "" {
 		t.Error("something is said of a prompt that was found")
 	}

@@ -1,10 +1,10 @@
 // Package miss says why a prompt was not found in the cache of the endpoint that got it, and how much of it could have
 // been found there.
 //
-// It owns one table, of fixed size: which tenant sent which beginning of prompts last, and for which model. In come a
-// turn that was just placed, with what the other rooms know of it, and later what its engine counted; out comes a
-// fleet.Miss, in tokens of the prompt and bytes as the router writes prompts down. Nothing is decided by it: it is for
-// those who ask why.
+// It owns one table, of fixed size: for which tenant which beginning of prompts was computed last, with which model. In
+// come a turn that was just placed, with what the other rooms know of it, that its prompt was computed, and later what
+// its engine counted; out comes a fleet.Miss, in tokens of the prompt and bytes as the router writes prompts down.
+// Nothing is decided by it: it is for those who ask why.
 package miss
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// Table remembers who sent which beginnings of prompts last: of two with the same place the later one counts. The zero
-// value is ready to use.
+// Table remembers for whom which beginnings of prompts were computed last: of two with the same place the later one
+// counts. The zero value is ready to use.
 type Table struct{ at []beginning }
 
 type beginning struct{ name, tenant, model uint64 }
@@ -39,20 +39,23 @@ func beginningOf(req *fleet.Request, model string) (b beginning) {
 	return b
 }
 
-// note stores a beginning and returns the one that had its name; zero for none.
-func (t *Table) note(now beginning) (was beginning) {
-	if now.name == 0 {
-		return was
+// note stores a beginning.
+func (t *Table) note(b beginning) {
+	if b.name == 0 {
+		return
 	}
 	if t.at == nil {
 		t.at = make([]beginning, bound.Many)
 	}
-	at := &t.at[now.name%bound.Many]
-	if at.name == now.name {
-		was = *at
+	t.at[b.name%bound.Many] = b
+}
+
+// named is the beginning with a name; zero for none.
+func (t *Table) named(name uint64) (b beginning) {
+	if t.at != nil && t.at[name%bound.Many].name == name {
+		return t.at[name%bound.Many]
 	}
-	*at = now
-	return was
+	return b
 }
 
 // Placed is a request that was placed, with what the rooms know of it.
@@ -69,16 +72,19 @@ type Placed struct {
 
 // Expected is what a placed request is expected to miss.
 type Expected struct {
-	miss  fleet.Miss
-	could int    // tokens of the prompt that could be found
-	epoch uint32 // of the endpoint's cache
+	miss   fleet.Miss
+	could  int       // tokens of the prompt that could be found
+	epoch  uint32    // of the endpoint's cache
+	begins beginning // of the prompt
 }
 
-// Expect notes who sends the prompt's beginning, and says what the request is expected to miss.
+// Computed notes that the prompt of a request was computed. One that failed before, or whose client has left, leaves
+// nothing that could be missed.
+func (t *Table) Computed(e *Expected) { t.note(e.begins) }
+
+// Expect says what the request is expected to miss.
 func (t *Table) Expect(p *Placed) Expected {
-	now := beginningOf(p.Request, p.Chosen.Model)
-	was := t.note(now)
-	e := Expected{epoch: p.Chosen.Epoch}
+	e := Expected{epoch: p.Chosen.Epoch, begins: beginningOf(p.Request, p.Chosen.Model)}
 	switch {
 	case p.Request.Class != fleet.Turn || p.View.Leg == fleet.LegDecode:
 	case p.Last != nil:
@@ -87,10 +93,11 @@ func (t *Table) Expect(p *Placed) Expected {
 			e.miss = p.ofKnown(tokens)
 		}
 	default:
-		if was.name != 0 {
+		e.miss.Cause = p.ofNew(e.begins, t.named(e.begins.name))
+		if e.miss.Cause != fleet.MissNone && e.miss.Cause != fleet.MissNew {
 			e.could = p.Size.At(beginningBlocks * fleet.BlockBytes)
+			e.miss.Tokens = e.could - p.Chosen.CachedTokens
 		}
-		e.miss = p.ofNew(now, was, e.could-p.Chosen.CachedTokens)
 	}
 	return e
 }
@@ -104,7 +111,7 @@ func (p *Placed) ofKnown(tokens int) fleet.Miss {
 	case diff.Known && !diff.Continues:
 		m.Cause, m.From, m.To = fleet.MissPrefix, diff.From, diff.To
 		m.Messages = [2]int{messageAt(p.Request.Content, diff.From), messageAt(p.Request.Content, diff.To-1)}
-	case last.Endpoint != c.Name:
+	case last.Endpoint != c.Name || last.Tokens == 0: // a turn that it got, and did not compute
 		m.Cause = fleet.MissElsewhere
 	case last.Epoch != c.Epoch:
 		m.Cause = fleet.MissRestarted
@@ -116,23 +123,22 @@ func (p *Placed) ofKnown(tokens int) fleet.Miss {
 	return m
 }
 
-// ofNew says why the beginning of a prompt without a known conversation is not there. tokens are those that are
-// missing.
-func (p *Placed) ofNew(now, was beginning, tokens int) fleet.Miss {
-	has := func(c *pick.Candidate) bool { return c.Blocks >= beginningBlocks }
+// ofNew says why the beginning of a prompt without a known conversation is not there; was is what is known of it.
+func (p *Placed) ofNew(now, was beginning) fleet.MissCause {
+	has := func(c pick.Candidate) bool { return c.Blocks >= beginningBlocks }
 	switch {
-	case now.name == 0 || has(p.Chosen): // nothing is known of it, or it is there
-		return fleet.Miss{}
+	case now.name == 0 || has(*p.Chosen): // nothing is known of it, or it is there
+		return fleet.MissNone
+	case slices.ContainsFunc(p.View.Candidates, has):
+		return fleet.MissElsewhere
 	case was.name == 0:
-		return fleet.Miss{Cause: fleet.MissNew}
+		return fleet.MissNew
 	case was.tenant != now.tenant:
-		return fleet.Miss{Cause: fleet.MissTenant, Tokens: tokens}
+		return fleet.MissTenant
 	case was.model != now.model:
-		return fleet.Miss{Cause: fleet.MissAdapter, Tokens: tokens}
-	case slices.ContainsFunc(p.View.Candidates, func(o pick.Candidate) bool { return has(&o) }):
-		return fleet.Miss{Cause: fleet.MissElsewhere, Tokens: tokens}
+		return fleet.MissAdapter
 	default:
-		return fleet.Miss{Cause: fleet.MissEvicted, Tokens: tokens}
+		return fleet.MissEvicted
 	}
 }
 

@@ -72,6 +72,9 @@ func TestKnownConversation(t *testing.T) {
 		{"another endpoint", 0, func(p *Placed) { p.Last.Endpoint, p.Last.Epoch = "b", 2 }, fleet.Miss{
 			Cause: fleet.MissElsewhere, Tokens: 3000,
 		}},
+		{"the last turn was not computed there", 0, func(p *Placed) { p.Last.Tokens = 0 }, fleet.Miss{
+			Cause: fleet.MissElsewhere, Tokens: 3000,
+		}},
 		{"restarted", 0, func(p *Placed) { p.Last.Epoch = 2 }, fleet.Miss{Cause: fleet.MissRestarted, Tokens: 3000}},
 		{"nothing known of the last prompt's text", 0, func(p *Placed) { p.Differs = cache.Difference{} }, fleet.Miss{
 			Cause: fleet.MissUnclear, Tokens: 3000,
@@ -80,7 +83,7 @@ func TestKnownConversation(t *testing.T) {
 		{"a decode leg", 0, func(p *Placed) { p.View.Leg = fleet.LegDecode }, fleet.Miss{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := placed(c.cached, &session.Entry{Endpoint: "a", Model: "m", Prompt: 3000, Epoch: 3})
+			p := placed(c.cached, &session.Entry{Endpoint: "a", Model: "m", Tokens: 3100, Prompt: 3000, Epoch: 3})
 			p.Differs = cache.Difference{Known: true, Continues: true}
 			c.change(p)
 			if got := new(Table).Expect(p); got.miss != c.want {
@@ -106,6 +109,9 @@ func TestNewConversation(t *testing.T) {
 		{"elsewhere", 0, func(p *Placed) { p.View.Candidates[1].Blocks = beginningBlocks }, fleet.Miss{
 			Cause: fleet.MissElsewhere, Tokens: begin,
 		}},
+		{"elsewhere, sent by another tenant last", 0, func(p *Placed) {
+			p.View.Candidates[1].Blocks, p.Request.Tenant = beginningBlocks, "t"
+		}, fleet.Miss{Cause: fleet.MissElsewhere, Tokens: begin}},
 		{"another tenant", 0, func(p *Placed) { p.Request.Tenant = "t" }, fleet.Miss{
 			Cause: fleet.MissTenant, Tokens: begin,
 		}},
@@ -122,9 +128,13 @@ func TestNewConversation(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var table Table
-			if got := table.Expect(placed(0, nil)); got.miss != (fleet.Miss{Cause: fleet.MissNew}) {
-				t.Errorf("nobody has sent it: %+v", got.miss)
+			for range 2 { // placed, and not computed
+				if got := table.Expect(placed(0, nil)); got.miss != (fleet.Miss{Cause: fleet.MissNew}) {
+					t.Errorf("nothing that begins so was computed: %+v", got.miss)
+				}
 			}
+			first := table.Expect(placed(0, nil))
+			table.Computed(&first)
 			p := placed(c.cached, nil)
 			c.change(p)
 			if got := table.Expect(p); got.miss != c.want {
@@ -139,11 +149,14 @@ func TestTableIsBounded(t *testing.T) {
 	var table Table
 	first, same := beginning{name: 5, tenant: 1}, beginning{name: 5 + bound.Many, tenant: 2}
 	table.note(first)
-	if was := table.note(beginning{name: 6}); was != (beginning{}) || table.note(first) != first {
+	if was := table.named(6); was != (beginning{}) || table.named(first.name) != first {
 		t.Errorf("another place: %+v", was)
 	}
-	if was := table.note(same); was != (beginning{}) || table.note(first) != (beginning{}) {
+	if was := table.named(same.name); was != (beginning{}) {
 		t.Errorf("%+v is taken for another one with its place", was)
+	}
+	if table.note(same); table.named(first.name) != (beginning{}) || table.named(same.name) != same {
+		t.Error("the later of two with one place does not count")
 	}
 	if len(table.at) != bound.Many {
 		t.Errorf("room for %d, want %d", len(table.at), bound.Many)
