@@ -26,7 +26,7 @@ func (s *scan) main(f field) (v jsonscan.Value, a amount, ok bool) {
 	c, k := &s.cur, s.chain
 	c.Peek()
 	start := c.Pos()
-	resumed := k.open(s, f, start)
+	resumed := k.open(s, start)
 	if s.api.isPlain() {
 		k.straight = start < len(c.Data()) && c.Data()[start] == '"'
 		if k.straight {
@@ -148,7 +148,7 @@ func (s *scan) plainMain(start int) (v jsonscan.Value, a amount, ok bool) {
 
 // open starts the main field, whose value is at an offset, and drops an earlier one. It continues from the known part
 // of the body, and reports that, unless that part is about another value.
-func (c *Chain) open(s *scan, f field, start int) (resumed bool) {
+func (c *Chain) open(s *scan, start int) (resumed bool) {
 	c.text, c.stops, c.filled, c.chunkEnd = c.text[:0], c.stops[:0], 0, 0
 	c.mainAt = start
 	at := c.frontPart(s.api)

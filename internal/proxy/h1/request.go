@@ -70,7 +70,7 @@ func (o *outgoing) write(req *http.Request) error {
 	b = append(b, "\r\n"...)
 	b, err := o.appendHeader(b, req)
 	if err == nil {
-		b = o.appendFraming(b, req, method)
+		b = o.appendFraming(b, method)
 	}
 	*o.head = append(b, "\r\n"...)
 	o.size = len(*o.head)
@@ -113,7 +113,7 @@ func (o *outgoing) appendHeader(b []byte, req *http.Request) ([]byte, error) {
 }
 
 // appendFraming writes the field that gives the body's length.
-func (o *outgoing) appendFraming(b []byte, req *http.Request, method string) []byte {
+func (o *outgoing) appendFraming(b []byte, method string) []byte {
 	n := int64(o.inMemory())
 	switch {
 	case o.stream != nil && o.length < 0:
