@@ -32,9 +32,9 @@ func (a *AnswerReuse) learn(tokens, found int) {
 	a.seen++
 }
 
-// learnAnswer learns how much of the previous answer was cached, unless not even the prompt before it was.
-func (l *lease) learnAnswer(a *AnswerReuse, blockTokens int, u *fleet.Usage) {
-	slack := 2 * max(blockTokens, 16)
+// learnAnswer learns how much of the previous answer was cached, unless not even the prompt before it was. slack is
+// the grain's.
+func (l *lease) learnAnswer(a *AnswerReuse, slack int, u *fleet.Usage) {
 	if l.answer < max(usualBlock, 2*slack) || u.PromptTokens < l.base+slack || u.CachedTokens+slack < l.base {
 		return
 	}

@@ -101,7 +101,7 @@ func (t *Table) learnCapacity(l *lease, e *endpoint, predicted int, u *fleet.Usa
 		most = fit.Bound // the engine may have more than is assumed
 	}
 	full := t.Reader().full(l.slot, 8)
-	slack := 2*max(e.grain.block(e.facts.BlockTokens), 16) + u.PromptTokens/50
+	slack := e.grain.slack(e.facts.BlockTokens) + u.PromptTokens/50
 	// an answer that the client leaves out is not missing
 	missed := found+slack < min(predicted, size.Part(u.PromptTokens, blocks.Bytes(l.depth), l.bytes))
 	switch {

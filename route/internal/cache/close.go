@@ -120,7 +120,7 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) {
 		return // with another epoch the predicted cache is gone
 	}
 	e.reuses = e.reuses || u.CachedTokens > 0 // a connector may have it beside the engine
-	l.learnAnswer(f.AnswerReuse, e.grain.block(e.facts.BlockTokens), u)
+	l.learnAnswer(f.AnswerReuse, e.grain.slack(e.facts.BlockTokens), u)
 	if l.exact && t.reported.Reader().Trusted(l.slot) {
 		return // the prediction came from events, not from this estimate
 	}

@@ -37,6 +37,10 @@ func (g *grain) block(stated int) int {
 	return stated
 }
 
+// slack is how many tokens at the ends of prompts may be found or not, whatever is there: two units, of 16 tokens at
+// least, as most engines have them.
+func (g *grain) slack(stated int) int { return 2 * max(g.block(stated), 16) }
+
 // divisor is the greatest common divisor of two numbers, of which not both are 0.
 func divisor(a, b int) int {
 	for b != 0 {

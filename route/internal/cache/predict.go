@@ -98,8 +98,7 @@ func (r Reader) find(
 	r.findFar(x, p, at, cached)
 	gone := 0
 	if p.Known && p.Entry.Prompt > 0 {
-		// the last, partial block is not missing
-		gone = min(p.Entry.Prompt, p.Size.Tokens) - all.MostCached - p.Entry.Prompt/16 - fleet.BlockBytes
+		gone = min(p.Entry.Prompt, p.Size.Tokens) - all.MostCached - Partial(p.Entry.Prompt)
 	}
 	m.tokens.Move(fit.Usual, float64(max(0, gone)))
 	if r.t.evicted > 0 {
@@ -107,6 +106,10 @@ func (r Reader) find(
 	}
 	return all, m
 }
+
+// Partial is how many of a prompt's tokens may be uncached although nothing is missing: the last, partial blocks of the
+// engine and of the router are computed anew.
+func Partial(tokens int) int { return tokens/16 + fleet.BlockBytes }
 
 // findFar says what of the predicted tokens only a second tier has. Until as much is known as an engine's own memory
 // holds, nothing is said.

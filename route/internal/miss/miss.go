@@ -89,7 +89,7 @@ func (t *Table) Expect(p *Placed) Expected {
 	case p.Request.Class != fleet.Turn || p.View.Leg == fleet.LegDecode:
 	case p.Last != nil:
 		e.could = min(p.Last.Prompt, p.View.PromptTokens)
-		if tokens := e.could - p.Chosen.CachedTokens; tokens > slack(e.could) {
+		if tokens := e.could - p.Chosen.CachedTokens; tokens > cache.Partial(e.could) {
 			e.miss = p.ofKnown(tokens)
 		}
 	default:
@@ -142,10 +142,6 @@ func (p *Placed) ofNew(now, was beginning) fleet.MissCause {
 	}
 }
 
-// slack is how many tokens of a prompt may be uncached although none is missed: the last, partial blocks of the engine
-// and of the router are computed anew.
-func slack(tokens int) int { return tokens/16 + fleet.BlockBytes }
-
 // messageAt is the message, from 1, in which a byte lies; 0 unknown.
 func messageAt(c *fleet.Content, at int) int {
 	if c == nil || len(c.Ends) == 0 {
@@ -163,9 +159,9 @@ func (e *Expected) Corrected(u *fleet.Usage, predicted int, epoch uint32) fleet.
 	}
 	explained := m.Cause != fleet.MissNone && m.Cause != fleet.MissNew
 	switch found := u.CachedTokens; {
-	case explained && e.could-found <= slack(e.could):
+	case explained && e.could-found <= cache.Partial(e.could):
 		return fleet.Miss{}
-	case m.Cause == fleet.MissNone && predicted-found > slack(predicted):
+	case m.Cause == fleet.MissNone && predicted-found > cache.Partial(predicted):
 		m = fleet.Miss{Cause: fleet.MissEvicted, Tokens: predicted - found, Unseen: true}
 		if e.epoch != epoch {
 			m.Cause = fleet.MissRestarted

@@ -122,10 +122,10 @@ func (s *prefill) guess(b *batch, perToken, fixed float64) {
 	}
 	expected := start + float64(x*perToken)
 	y = max(y, expected/fit.Outlier)
-	if s.samples >= 3 {
+	if s.knows() {
 		y = min(y, float64(expected*fit.Outlier))
 	}
-	y = max(y-start, y/16)
+	y = beyond(y, start)
 	weight := float64(float64(float64(b.open)/x) * bounded(x))
 	most := float64(math.MaxInt64 / maxBatches) // those of maxBatches batches are added up in 64 bits
 	b.counts = fit.IntSums{

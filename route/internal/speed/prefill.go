@@ -175,7 +175,7 @@ func (s *prefill) take(f *fleetPrefill, x, rest, y, weight float64, fresh bool, 
 	expected := start + float64(x*perToken) + float64(rest*s.perStep)
 	y = max(y, expected/fit.Outlier)
 	switch {
-	case s.samples >= 3:
+	case s.knows():
 		y = min(y, float64(expected*fit.Outlier))
 	case f.known():
 		y = min(y, float64(expected*fit.Bound))
@@ -183,11 +183,11 @@ func (s *prefill) take(f *fleetPrefill, x, rest, y, weight float64, fresh bool, 
 	s.samples++
 	keep := 1 - float64(fit.Usual*weight)
 	s.prior = float64(s.prior * keep)
-	s.line.Add(keep, float64(weight*bounded(x)), x, rest, max(y-start, y/16))
+	s.line.Add(keep, float64(weight*bounded(x)), x, rest, beyond(y, start))
 	s.priorShare = s.prior / float64(s.line.AA)
 	s.solve()
 	if rest == 0 || weight == 1 { // of answers with company only those are samples that surprise, see learnWhole
-		f.take(float64(weight*bounded(x)), x, max(y-start, y/16)-float64(rest*s.perStep))
+		f.take(float64(weight*bounded(x)), x, beyond(y, start)-float64(rest*s.perStep))
 	}
 	if fresh {
 		unexplained := y - float64(x*s.perToken) - float64(rest*s.perStep)
@@ -195,6 +195,12 @@ func (s *prefill) take(f *fleetPrefill, x, rest, y, weight float64, fresh bool, 
 		f.Fixed.Add(fixedQuantile, float64(2*fit.Usual*weight), leastMs, unexplained)
 	}
 }
+
+// knows reports whether there are samples enough to bound the next one by what they let expect.
+func (s *prefill) knows() bool { return s.samples >= 3 }
+
+// beyond is what of a time is that of tokens, beyond a fixed time that it begins with.
+func beyond(y, start float64) float64 { return max(y-start, y/fit.Bound) }
 
 // answered takes in that an answer took so many ms after its first token, with this many more.
 func (s *prefill) answered(f *fleetPrefill, rest, took float64) {
