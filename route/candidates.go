@@ -190,12 +190,13 @@ func (r *readers) shortlisted(q *asked, s *search, prompt *cache.Prompt, a *sele
 }
 
 // mayShortlist reports whether a shortlist may stand for a pool. The rare cases take a look at all members: unlike
-// members, paths that some endpoints lack, and kinds that may not take the request, as do pools without a fit endpoint
-// or in panic.
+// members, paths that some endpoints lack, kinds that may not take the request, and models that are loaded on demand,
+// as do pools without a fit endpoint or in panic.
 func (r *readers) mayShortlist(q *asked) bool {
 	p := q.pool
 	return r.shortlists >= 0 && p.Len() > r.shortlists && !p.Splits() && p.Uniform() && p.Shortlists() &&
-		!r.endpoints.Absences(q.req.Path).Any(q.now) && !r.health.Mutes() && q.req.Kinds == nil
+		!r.endpoints.LoadOnDemand() && !r.endpoints.Absences(q.req.Path).Any(q.now) && !r.health.Mutes() &&
+		q.req.Kinds == nil
 }
 
 // noteExcluded notes the slots of the endpoints that are not to take the request.
@@ -307,7 +308,8 @@ func standing(rank health.Rank, short bool) (at int) {
 	return at*int(health.Unfit+1) + int(rank)
 }
 
-// avoids reports whether an endpoint is not to take a leg: it has failed, or is excluded by the request.
+// avoids reports whether an endpoint is not to take a leg: it has failed, or is excluded by the request. For a
+// shortlist noteExcluded says so, and for the models of an alias optionsFor.
 func (q *asked) avoids(name string, l fleet.Leg) bool {
 	return slices.Contains(tried(q.req, l), name) || slices.Contains(q.req.Exclude, name)
 }

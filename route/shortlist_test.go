@@ -225,3 +225,36 @@ func TestShortlistKnowsPromptSpeeds(t *testing.T) {
 			split, got.Count, got.Able, want.Count, want.Able)
 	}
 }
+
+// TestShortlistKnowsWhatIsLoaded: where engines load models on demand, a request goes to one that has its model in
+// memory, also in a pool that is large enough for shortlists.
+func TestShortlistKnowsWhatIsLoaded(t *testing.T) {
+	r := route.New(route.Config{
+		Policy: func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }, Shortlist: 8,
+	})
+	now, d := time.Unix(1000, 0), route.Declared{Source: "s"}
+	for i := range 40 {
+		d.Endpoints = append(d.Endpoints, fleet.Endpoint{
+			Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1, Models: []string{"m", "n"},
+		})
+	}
+	r.Observe(now, d)
+	for i, e := range d.Endpoints {
+		loaded := "n"
+		if i == 13 {
+			loaded = "m"
+		}
+		r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{
+			Healthy: true,
+			Load:    &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{loaded}},
+		}})
+	}
+	for i := range uint64(20) {
+		p, err := r.Decide(now, &fleet.Request{Class: fleet.Turn, Model: "m", PromptTokens: 10, Seed: i})
+		if err != nil || p.Endpoint.Name != "e13" {
+			t.Fatalf("request %d goes to %s, %v, want the engine that has its model", i, p.Endpoint.Name, err)
+		}
+		r.Observe(now, route.FirstByte{Lease: p.Lease})
+		r.Observe(now, route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 10, OutputTokens: 2}})
+	}
+}
