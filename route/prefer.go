@@ -8,7 +8,8 @@ import (
 	"github.com/warmpath/warmpath/route/internal/pool"
 )
 
-// prefer keeps the members at which the request does best, whatever the policy.
+// prefer keeps the members at which the request does best, whatever the policy. A shortlist does not pass here: what is
+// asked here mayShortlist has to ask too.
 func (r *readers) prefer(q *asked, who *conversation.Found, members []pool.Member) []pool.Member {
 	if r.health.Mutes() {
 		members = keep(members, func(m pool.Member) bool {

@@ -2,9 +2,10 @@
 //
 // It owns the estimated content of each cache (bounded), its learnt capacity, and the requests that are about to add to
 // it. It learns from placements, from the cached tokens that engines report, and, through package reported, from KV
-// cache events. A second tier, in host memory, counts as capacity (capacity.go). A Reader fills its columns of a
-// pick.View and changes nothing; Note and Open store a decision's findings in its last step. The package counts tokens
-// and blocks, of time only how long a request is under way, and chooses no endpoint.
+// cache events. A second tier, in host memory or on disk, counts as capacity (capacity.go); where events tell of one,
+// Cached.Far is what it alone has (predict.go), and package speed learns what fetching that takes. A Reader fills its
+// columns of a pick.View and changes nothing; Note and Open store a decision's findings in its last step. The package
+// counts tokens and blocks, of time only how long a request is under way, and chooses no endpoint.
 //
 // The way of a request: text.go names the blocks of its prompt, predict.go says who holds how many of them, place.go
 // (peers.go for another router's) enters them where it goes, close.go settles what its engine counted. From that it

@@ -1,10 +1,10 @@
 // Package speed estimates how fast endpoints are: prefill, decode, and KV cache transfers.
 //
 // It owns one set of fits per endpoint, learnt from finished jobs, and the defaults for endpoints without a sample:
-// prefill.go and batches.go for prompts, order.go for whether they are computed one after another, decode.go for
-// answers by the number of requests beside them, transfer.go for links. A Reader changes nothing, always returns a
-// speed above 0, and implements backlog.Rates. The package never knows what waits or where a request goes. Times are in
-// ms, sizes in tokens; endpoints are named by their slot.
+// prefill.go and batches.go for prompts and for what is fetched from a second tier, order.go for whether prompts are
+// computed one after another, decode.go for answers by the number of requests beside them, transfer.go for links. A
+// Reader changes nothing, always returns a speed above 0, and implements backlog.Rates. The package never knows what
+// waits or where a request goes. Times are in ms, sizes in tokens; endpoints are named by their slot.
 package speed
 
 import (
