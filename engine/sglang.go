@@ -87,13 +87,8 @@ func readSGLangInfo(a Answer, part fleet.Part, r *fleet.Report) error {
 		Priorities  bool     `json:"enable_priority_scheduling"`
 		LowestFirst bool     `json:"schedule_low_priority_values_first"`
 		Unsaid      *float64 `json:"default_priority_value"`
-		Events      struct {
-			Host   string  `json:"endpoint_host"`
-			Port   float64 `json:"endpoint_port_base"`
-			Replay float64 `json:"replay_endpoint_port_base"`
-			Topic  string  `json:"topic"`
-			Ranks  float64 `json:"dp_size"`
-		} `json:"kv_events"`
+
+		Events sglangEvents `json:"kv_events"`
 		States []struct {
 			Running float64 `json:"effective_max_running_requests_per_dp"`
 		} `json:"internal_states"`
@@ -134,19 +129,35 @@ func readSGLangInfo(a Answer, part fleet.Part, r *fleet.Report) error {
 	if n := tokens(info.Bootstrap); info.Mode == "prefill" && n > 0 && n < 1<<16 {
 		r.BootstrapPort = n
 	}
-	if e := &info.Events; e.Host != "" {
-		for rank := range min(max(tokens(e.Ranks), 1), maxRanks) { // each rank adds its number to the ports
-			s := fleet.KVSource{
-				Rank: rank, Topic: e.Topic, Events: tcpAddress(e.Host, tokens(e.Port), rank),
-				Replay: tcpAddress(e.Host, tokens(e.Replay), rank),
-			}
-			if s.Events != "" {
-				r.KVSources = append(r.KVSources, s)
-			}
-		}
-	}
+	r.KVSources = info.Events.sources(r.KVSources)
 	capContext(r.Models, tokens(info.Context))
 	return nil
+}
+
+// sglangEvents says where a server's KV events are.
+type sglangEvents struct {
+	Host   string  `json:"endpoint_host"`
+	Port   float64 `json:"endpoint_port_base"`
+	Replay float64 `json:"replay_endpoint_port_base"`
+	Topic  string  `json:"topic"`
+	Ranks  float64 `json:"dp_size"`
+}
+
+// sources appends those of each rank, which adds its number to the ports.
+func (e *sglangEvents) sources(to []fleet.KVSource) []fleet.KVSource {
+	if e.Host == "" {
+		return to
+	}
+	for rank := range min(max(tokens(e.Ranks), 1), maxRanks) {
+		s := fleet.KVSource{
+			Rank: rank, Topic: e.Topic, Events: tcpAddress(e.Host, tokens(e.Port), rank),
+			Replay: tcpAddress(e.Host, tokens(e.Replay), rank),
+		}
+		if s.Events != "" {
+			to = append(to, s)
+		}
+	}
+	return to
 }
 
 // sglangPrecedence: without --default-priority-value, a request that names no priority comes after all that do.

@@ -136,26 +136,7 @@ func (r *Report) Show(w io.Writer) {
 		Yes: "agrees with this machine's", No: "off by " + r.ClockOff.String(),
 		Unknown: "unknown: its answers have no date",
 	}[r.ClockAgrees])
-	if r.ColdMs > 0 {
-		speed := fmt.Sprintf("%.0f tokens/s prefill", r.Prefill)
-		if r.Decode > 0 {
-			speed += fmt.Sprintf(", %.0f tokens/s decode", r.Decode)
-		}
-		line("speed", "%s", speed)
-		again := "when they are sent again"
-		if r.Caches == Yes {
-			again = "when they are cached"
-		}
-		line("first token", "%.0f ms for %d tokens, %.0f ms %s", r.ColdMs, r.PromptTokens, r.WarmMs, again)
-		if r.TogetherMs != nil {
-			line("prompts",
-				"computed %s: of three sent at once the first was answered after %.0f ms, the last after %.0f ms",
-				map[Answer]string{Yes: "one after another", No: "together"}[r.InOrder],
-				r.TogetherMs[0], r.TogetherMs[1])
-		}
-		line("client leaves",
-			"%s", map[Answer]string{Yes: "it stops", No: "it goes on computing", Unknown: "unknown"}[r.NoticesLeave])
-	}
+	r.showTimes(line)
 	if r.Caches == Yes && r.ColdMs > r.WarmMs {
 		line("gain", "a turn with this history waits %.0f ms less where its cache is", r.ColdMs-r.WarmMs)
 	}
@@ -163,6 +144,31 @@ func (r *Report) Show(w io.Writer) {
 		line("note", "%s", r.Detail)
 	}
 	r.showAdvice(w, line)
+}
+
+// showTimes writes what was measured.
+func (r *Report) showTimes(line func(label, format string, args ...any)) {
+	if r.ColdMs <= 0 {
+		return
+	}
+	speed := fmt.Sprintf("%.0f tokens/s prefill", r.Prefill)
+	if r.Decode > 0 {
+		speed += fmt.Sprintf(", %.0f tokens/s decode", r.Decode)
+	}
+	line("speed", "%s", speed)
+	again := "when they are sent again"
+	if r.Caches == Yes {
+		again = "when they are cached"
+	}
+	line("first token", "%.0f ms for %d tokens, %.0f ms %s", r.ColdMs, r.PromptTokens, r.WarmMs, again)
+	if r.TogetherMs != nil {
+		line("prompts",
+			"computed %s: of three sent at once the first was answered after %.0f ms, the last after %.0f ms",
+			map[Answer]string{Yes: "one after another", No: "together"}[r.InOrder],
+			r.TogetherMs[0], r.TogetherMs[1])
+	}
+	line("client leaves",
+		"%s", map[Answer]string{Yes: "it stops", No: "it goes on computing", Unknown: "unknown"}[r.NoticesLeave])
 }
 
 func (r *Report) showAdvice(w io.Writer, line func(label, format string, args ...any)) {

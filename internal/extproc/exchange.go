@@ -134,29 +134,36 @@ func (s *Server) begin(
 		}
 	}
 	x.request = r
+	return x, x.askBody()
+}
+
+// askBody says what the proxy's modes lead to, and answers the headers of the request where the proxy waits for that
+// before it sends the body.
+func (x *exchange) askBody() error {
+	s := x.s
 	if x.AnswerUnseen() {
 		s.warn(warnNoAnswers, "the proxy does not show answers: nothing is learnt from them, "+
 			"and requests count as ended before they are; set response_body_mode: FULL_DUPLEX_STREAMED, or STREAMED")
 	}
 	if x.bodiless || x.requestDuplex() {
-		return x, nil
+		return nil
 	}
 	if x.requestBuffered() { // the proxy sends the body when it has this answer
-		if n := r.ContentLength; n > 0 && n <= int64(s.cfg.BodyBytes) {
+		if n := x.request.ContentLength; n > 0 && n <= int64(s.cfg.BodyBytes) {
 			if !x.announce(int(n)) {
-				return x, nil
+				return nil
 			}
 		}
-		return x, x.reply(headersReply(false, nil))
+		return x.reply(headersReply(false, nil))
 	}
 	if x.requestStreamed() {
 		if x.modes.GetSendBodyWithoutWaitingForHeaderResponse() {
-			return x, nil
+			return nil
 		}
 		s.warn(warnStreamed, "the proxy sends request bodies on before an endpoint is chosen: "+
 			"set request_body_mode to FULL_DUPLEX_STREAMED or BUFFERED; until then it must allow_mode_override")
 	}
-	return x, x.reply(wantsAll(x.modes.GetResponseBodyMode()))
+	return x.reply(wantsAll(x.modes.GetResponseBodyMode()))
 }
 
 func (x *exchange) requestDuplex() bool {

@@ -182,20 +182,7 @@ func (s *Server) place(w http.ResponseWriter, r *http.Request, tokened bool, h *
 		s.fail(w, http.StatusServiceUnavailable, code, message)
 		return
 	}
-	in := r.Clone(external.With(ctx, x))
-	in.URL.Path, in.URL.RawPath, in.URL.RawQuery, in.RequestURI = path, "", "", path
-	if tokened {
-		in.Header.Del("Authorization")
-	}
-	if h != nil {
-		in.Body, in.ContentLength = x.instead()
-		in.Header.Set("Content-Type", "application/json")
-	} else {
-		in.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.TeeReader(in.Body, &x.sum), in.Body}
-	}
+	in := x.request(ctx, r, path, tokened)
 	leaves := context.AfterFunc(r.Context(), func() { cancel(nil) })
 	go func() {
 		defer s.wg.Done()
@@ -217,6 +204,25 @@ func (s *Server) place(w http.ResponseWriter, r *http.Request, tokened bool, h *
 		maps.Copy(w.Header(), x.header)
 		_ = s.write(w, x.status, x.answer)
 	}
+}
+
+// request is the request of a program as the door is to get it: for a path, and without the token of the caller.
+func (x *lease) request(ctx context.Context, r *http.Request, path string, tokened bool) *http.Request {
+	in := r.Clone(external.With(ctx, x))
+	in.URL.Path, in.URL.RawPath, in.URL.RawQuery, in.RequestURI = path, "", "", path
+	if tokened {
+		in.Header.Del("Authorization")
+	}
+	if x.hashes != nil {
+		in.Body, in.ContentLength = x.instead()
+		in.Header.Set("Content-Type", "application/json")
+	} else {
+		in.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.TeeReader(in.Body, &x.sum), in.Body}
+	}
+	return in
 }
 
 // deadline is until when a caller may send, or read.
