@@ -109,6 +109,9 @@ func (c Identity) Parser() (*Parser, error) {
 		return nil, errors.Join(faults...)
 	}
 	p.echo = p.echoes(c.Echo)
+	if control, err := p.compile(Source{Field: sessionControl}); err == nil {
+		p.control = &control
+	}
 	return p, nil
 }
 
@@ -212,6 +215,9 @@ func DefaultParents() []Source {
 		{Field: "client_metadata." + codexMetadata + "#parent_thread_id"},
 	}
 }
+
+// sessionControl is the action of Dynamo's session control in a body, before it had headers: bind, open or close.
+const sessionControl = "nvext.session_control#action"
 
 // codexMetadata is Codex's description of a turn, a JSON object as a string: a header, and since pull request 27122 a
 // member of client_metadata that will replace the headers.

@@ -35,6 +35,7 @@ type Prompt struct {
 	PreviousResponse string // previous_response_id; "" for none
 	User             string // user id; "" for none or if there is a Session; weak evidence for a conversation
 	Parent           string // explicit id of the conversation that started this one; "" for none
+	Closes           bool   // its conversation ends with it: Dynamo's nvext.session_control says close
 
 	// the first member that an engine written in Go (Ollama) takes for one that the router reads by its exact name,
 	// since its encoding/json does not regard case; nil for none. The engine would run another model or prompt than was
@@ -144,7 +145,7 @@ func (p *Parser) Peek(body []byte, header func(string) string) (Prompt, error) {
 
 // speaks copies the ids.
 func (p *Prompt) speaks(s speaker) {
-	p.Session, p.SessionFrom, p.User, p.Parent = s.session, s.from, s.user, s.parent
+	p.Session, p.SessionFrom, p.User, p.Parent, p.Closes = s.session, s.from, s.user, s.parent, s.closes
 }
 
 // judge reports wrong types of fields that the router uses. Null counts as absent.

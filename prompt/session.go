@@ -17,6 +17,7 @@ const (
 // Parser reads prompts. It is immutable and safe for concurrent use.
 type Parser struct {
 	sources, users, parents []compiled
+	control                 *compiled // where an action on the conversation stands; nil where there was no place for it
 	body                    []path
 	echo                    string // see Identity.Echo
 }
@@ -108,7 +109,10 @@ func (p *Parser) watchSub(subs uint32, name []byte) int {
 }
 
 // speaker is the ids in a request; see Prompt for their meaning.
-type speaker struct{ session, from, user, parent string }
+type speaker struct {
+	session, from, user, parent string
+	closes                      bool
+}
 
 // identify finds the ids of conversation, user and parent.
 func (p *Parser) identify(body []byte, ids *[maxBodySources]jsonscan.Value, header func(string) string) (out speaker) {
@@ -154,6 +158,7 @@ func (p *Parser) identify(body []byte, ids *[maxBodySources]jsonscan.Value, head
 			out.parent = id
 		}
 	}
+	out.closes = p.control != nil && p.control.find(body, ids, nil) == "close"
 	return out
 }
 

@@ -512,6 +512,7 @@ func (c *call) identify() error {
 	q.Model = cmp.Or(send.Named(c.R.Header).Get(send.ModelHeader), p.Model, c.Named())
 	q.Session, q.Follows = p.Session, p.PreviousResponse
 	q.User, q.Parent = p.User, p.Parent
+	c.final = c.final || p.Closes
 	q.PromptBytes, q.PromptTokens, q.MaxTokens, q.Stream = p.TextBytes, p.TokenIDs, p.MaxTokens, p.Stream
 	q.Window, q.ReadsNoCache = p.Window, p.ReadsNoCache
 	c.served.Decision.Model = q.Model[:min(len(q.Model), 100)] // for the log, if no endpoint takes the request

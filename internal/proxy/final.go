@@ -12,8 +12,8 @@ import (
 )
 
 // finals are the headers by which a client says that a request is its session's last: our own, and Dynamo's
-// (ai-dynamo/dynamo, lib/llm/src/protocols/agents.rs, 2026). llm-d and the vLLM routers have none: their sessions end
-// when they are idle.
+// (ai-dynamo/dynamo, lib/llm/src/protocols/agents.rs, 2026), which bodies said before, see prompt.Prompt.Closes. llm-d
+// and the vLLM routers have none: their sessions end when they are idle.
 var finals = [...]string{"X-Session-Final", "X-Dynamo-Session-Final"} // immutable
 
 // readFinal reads whether the session ends with this request. The words are those that Dynamo takes.

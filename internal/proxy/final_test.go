@@ -33,6 +33,16 @@ func TestFinal(t *testing.T) {
 	}{
 		{"an answer", "/v1/chat/completions", chatBody, "X-Session-Final: true", ok, false, 200, true},
 		{"Dynamo's name", "/v1/chat/completions", chatBody, "X-Dynamo-Session-Final: 1", ok, false, 200, true},
+		{
+			"Dynamo's body", "/v1/chat/completions",
+			strings.Replace(chatBody, "{", `{"nvext":{"session_control":{"session_id":"s","action":"close"}},`, 1),
+			"X-Other: true", ok, false, 200, true,
+		},
+		{
+			"Dynamo's body that goes on", "/v1/chat/completions",
+			strings.Replace(chatBody, "{", `{"nvext":{"session_control":{"session_id":"s","action":"bind"}},`, 1),
+			"X-Other: true", ok, false, 200, false,
+		},
 		{"another case", "/v1/chat/completions", chatBody, "x-session-final: TRUE", ok, false, 200, true},
 		{"it is not", "/v1/chat/completions", chatBody, "X-Session-Final: false", ok, false, 200, false},
 		{"nothing said", "/v1/chat/completions", chatBody, "X-Other: true", ok, false, 200, false},
