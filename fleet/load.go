@@ -48,5 +48,5 @@ type TenantUse struct {
 // Ms is a duration in milliseconds, to the microsecond: the unit of all times that the core reckons with.
 func Ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// Duration is so many milliseconds, to the nanosecond.
+// Duration converts ms, to the nanosecond.
 func Duration(ms float64) time.Duration { return time.Duration(ms * 1e6) }

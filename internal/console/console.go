@@ -167,7 +167,8 @@ func Table(endpoints []Endpoint, look Look) string {
 // mostNotes is how many endpoints with the same trouble are named one by one.
 const mostNotes = 4
 
-// table is Table with the longest names cut by so many characters, and by how many its rows are then too wide.
+// table makes the text of Table. It cuts the longest names by cut characters; over is by how many columns the rows are
+// still too wide, 0 or less if they fit.
 func table(endpoints []Endpoint, look Look, cut int) (text string, over int) {
 	room, same := leastName, map[string]int{}
 	for i := range endpoints {
@@ -296,7 +297,8 @@ func aliasLines(f *Fleet) string {
 // mostHeldLines is how many held turns the live view names.
 const mostHeldLines = 5
 
-// heldLines says who is held, where and until when at most, of the first so many; "" if nobody is.
+// heldLines lists the first held turns, most of them at most: whose each is, where, and until when it may be held. It
+// is "" if none is.
 func heldLines(f *Fleet, most int, look Look) string {
 	if len(f.Held) == 0 {
 		return ""

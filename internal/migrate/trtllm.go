@@ -154,7 +154,7 @@ func (d *draft) trtShare(router, under, own string) {
 	}
 }
 
-// trtEntry says what an option of a router is: a number within bounds or a truth value.
+// trtOption says what an option of a router is: a number within bounds or a truth value.
 type trtOption struct {
 	name   string
 	lo, hi float64

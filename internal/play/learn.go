@@ -42,8 +42,8 @@ func (t *Target) Learn(ctx context.Context, recorded bool) error {
 	return nil
 }
 
-// sample makes a request that no engine has seen: of so many words of a trace if recorded, else with a user's text of
-// the same size. size is the bytes of its text.
+// sample makes a request that no engine has seen. Its prompt is words of a trace if recorded is set, else a user's text
+// of the same size. size is that of the text, in bytes.
 func (t *Target) sample(words int, recorded bool) (path string, body []byte, size int, err error) {
 	said := trace.Words(rand.Uint64(), words)
 	if recorded {

@@ -155,7 +155,7 @@ func Entry(w io.Writer, nameColumns int, name, meaning string) {
 	EntryWithin(w, Columns, nameColumns, name, meaning)
 }
 
-// EntryWithin is Entry wrapped to so many columns.
+// EntryWithin is Entry for a terminal of another width.
 func EntryWithin(w io.Writer, columns, nameColumns int, name, meaning string) {
 	for _, line := range strings.Split(text.WrapSoft(meaning, max(columns-nameColumns, leastMeaning)), "\n") {
 		fmt.Fprintf(w, "%-*s%s\n", nameColumns, name, strings.TrimRight(line, " "))

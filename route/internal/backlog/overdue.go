@@ -106,8 +106,7 @@ func (r Reader) NonStreamingBefore(now time.Time, slot int, moment time.Time) (n
 	return n
 }
 
-// longestAnswer is how many tokens an answer is taken to have at most if its client states no limit. Reasoning models
-// write so many.
+// longestAnswer is the longest answer expected where its client states no limit, in tokens: a reasoning model's.
 const longestAnswer = 16_384
 
 // LongestMs is how long the longest answer of an endpoint may take that is not streamed, 0 where its speed is unknown:

@@ -8,7 +8,6 @@
 package miss
 
 import (
-	"slices"
 	"sort"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -125,11 +124,10 @@ func (p *Placed) ofKnown(tokens int) fleet.Miss {
 
 // ofNew says why the beginning of a prompt without a known conversation is not there; was is what is known of it.
 func (p *Placed) ofNew(now, was beginning) fleet.MissCause {
-	has := func(c pick.Candidate) bool { return c.Blocks >= beginningBlocks }
 	switch {
-	case now.name == 0 || has(*p.Chosen): // nothing is known of it, or it is there
+	case now.name == 0 || hasBeginning(p.Chosen): // nothing is known of it, or it is there
 		return fleet.MissNone
-	case slices.ContainsFunc(p.View.Candidates, has):
+	case p.elsewhere():
 		return fleet.MissElsewhere
 	case was.name == 0:
 		return fleet.MissNew
@@ -140,6 +138,18 @@ func (p *Placed) ofNew(now, was beginning) fleet.MissCause {
 	default:
 		return fleet.MissEvicted
 	}
+}
+
+func hasBeginning(c *pick.Candidate) bool { return c.Blocks >= beginningBlocks }
+
+// elsewhere reports whether a candidate has the prompt's beginning. Rows are not copied: most first turns come here.
+func (p *Placed) elsewhere() bool {
+	for i := range p.View.Candidates {
+		if hasBeginning(&p.View.Candidates[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // messageAt is the message, from 1, in which a byte lies; 0 unknown.

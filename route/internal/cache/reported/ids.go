@@ -7,6 +7,10 @@ import (
 	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
+// mostNamedIDs is how many tokens of a prompt are looked up, so that naming their blocks takes far less than a
+// millisecond of a decision (BenchmarkIDs of cache).
+const mostNamedIDs = 1 << 16
+
 // IDs is the blocks of a prompt whose token ids are known before the decision, by the sizes of blocks that engines
 // have. They are the same whatever model the prompt is for, so that one decision names them once. It is the memory of
 // one decision, and may be used again.
@@ -33,10 +37,8 @@ func (n *IDs) Of(tokens *fleet.Tokens) {
 	}
 }
 
-// blocks finds the blocks of a size; nil when there are too many sizes. So that naming them takes far less than a
-// millisecond of a decision (BenchmarkIDs of cache), those of the first bound.Most tokens are named, of a second size
-// half as many; what lies deeper is not looked up, and engines with blocks of a third size are predicted as if no ids
-// were known.
+// blocks finds the blocks of a size in the first mostNamedIDs tokens, of a second size in half as many. It is nil for a
+// third size: engines that have it are predicted as if no ids were known.
 func (n *IDs) blocks(block int, index *prefix.Index) *sized {
 	for i := range n.sizes {
 		switch s := &n.sizes[i]; s.block {
@@ -45,7 +47,7 @@ func (n *IDs) blocks(block int, index *prefix.Index) *sized {
 		case 0:
 			ids := n.tokens.IDs
 			s.block, s.names = block, kvstream.Names(
-				ids[:min(len(ids), bound.Many*block, bound.Most>>i)],
+				ids[:min(len(ids), bound.Many*block, mostNamedIDs>>i)],
 				block,
 				"",
 				0,
