@@ -76,8 +76,20 @@ func transportOf(t testing.TB) http.RoundTripper {
 		cfg.Dial = n.dial
 	}
 	c := proxy.NewTransport(cfg)
-	t.Cleanup(c.CloseIdleConnections)
+	closeIdle(t, c)
 	return c
+}
+
+// closeIdle closes a transport's connections at the end of a test. Over HTTP/2 a connection counts as in use until the
+// goroutine of a request that was given up has run, so a bubble waits for it.
+func closeIdle(t testing.TB, c interface{ CloseIdleConnections() }) {
+	in := networkOf(t)
+	t.Cleanup(func() {
+		if in != nil {
+			synctest.Wait()
+		}
+		c.CloseIdleConnections()
+	})
 }
 
 // plainListener is what a router's traffic listener makes of l.

@@ -176,7 +176,7 @@ func (l *leaves) ask(t *testing.T, r *rig) (*leaver, func() io.Reader) {
 	transport.Protocols.SetHTTP2(l.encrypted)
 	transport.Protocols.SetUnencryptedHTTP2(!l.encrypted)
 	transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return dialled, nil }
-	t.Cleanup(transport.CloseIdleConnections)
+	closeIdle(t, transport)
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	c.cancel = cancel

@@ -112,6 +112,7 @@ func TestDeadHTTP2Connection(t *testing.T) {
 		if got, err := ask(); got != "HTTP/2.0" || err != nil || len(dialled) != 2 {
 			t.Errorf("the next: %q %v, %d connections", got, err, len(dialled))
 		}
+		synctest.Wait()
 		transport.CloseIdleConnections()
 		close(l)
 		<-served
@@ -162,7 +163,7 @@ func TestRefusedStreams(t *testing.T) {
 			transport := proxy.NewTransport(proxy.TransportConfig{
 				Connect: time.Second, TLS: &tls.Config{InsecureSkipVerify: true}, Dial: networkOf(t).dial,
 			})
-			t.Cleanup(transport.CloseIdleConnections)
+			closeIdle(t, transport)
 			r := newFleet(t, proxy.Config{}, transport, []fleet.Endpoint{
 				{Name: "e0", URL: "https://" + l.addr, Weight: 1},
 				{Name: "e1", URL: serveEngine(t, answers(200, chatAnswer)), Weight: 1},
@@ -191,7 +192,10 @@ func TestWhyARequestEnded(t *testing.T) {
 		t.Run(name, bubbled(func(t *testing.T) {
 			l := networkOf(t).listen()
 			server := &http.Server{
-				Handler:   http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
+				Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					<-r.Context().Done()
+					panic(http.ErrAbortHandler) // an answer to a client that leaves can still reach it
+				}),
 				TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, Time: time.Now},
 			}
 			if name == "HTTP/1.1" {
@@ -216,6 +220,7 @@ func TestWhyARequestEnded(t *testing.T) {
 			if _, err := transport.RoundTrip(req); !errors.Is(err, why) {
 				t.Errorf("got %v", err)
 			}
+			synctest.Wait()
 			transport.CloseIdleConnections()
 			_ = server.Close()
 		}))
@@ -260,7 +265,7 @@ func TestKeptConnectionEndsOverTLS(t *testing.T) {
 		transport := proxy.NewTransport(proxy.TransportConfig{
 			Connect: time.Second, TLS: &tls.Config{InsecureSkipVerify: true}, Dial: networkOf(t).dial,
 		})
-		t.Cleanup(transport.CloseIdleConnections)
+		closeIdle(t, transport)
 		r := newFleet(t, proxy.Config{}, transport, []fleet.Endpoint{{Name: "e0", URL: "https://" + l.addr, Weight: 1}})
 		r.listen(t)
 		for range 3 {

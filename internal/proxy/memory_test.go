@@ -248,7 +248,7 @@ func bodyScheme(t *testing.T, scheme string, h engineHandler) (url string, trans
 	if scheme == "https" {
 		tr.ForceAttemptHTTP2, tr.TLSNextProto = false, map[string]func(string, *tls.Conn) http.RoundTripper{}
 	}
-	t.Cleanup(tr.CloseIdleConnections)
+	closeIdle(t, tr)
 	return s.URL, tr
 }
 

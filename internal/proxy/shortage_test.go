@@ -28,7 +28,7 @@ func TestNoFileDescriptorsBlamesNoEndpoint(t *testing.T) {
 			return d.DialContext(ctx, network, addr)
 		},
 	})
-	t.Cleanup(transport.CloseIdleConnections)
+	closeIdle(t, transport)
 	var declared []fleet.Endpoint
 	for _, name := range []string{"e0", "e1"} {
 		declared = append(declared, fleet.Endpoint{
