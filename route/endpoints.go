@@ -247,7 +247,11 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, ev *Probed) {
 	case n.Healthy && !ev.Asked.IsZero() && r.readers.health.UnreachedSince(ep.Slot(), ev.Asked):
 		return // the engine may have ended after its answer
 	case n.Healthy && (ep.Refused() || ep.Replaced(n)): // its process was gone, and with it the cache
-		r.cache.Lost(ep.Slot())
+		if ep.Met() {
+			r.cache.Lost(ep.Slot())
+		} else { // started after this router
+			r.cache.Forget(ep.Slot())
+		}
 		r.registry.Restarted(ep)
 	case n.Sleep.Sleeps() && !ep.Sleeps(): // which frees the cache
 		r.cache.Lost(ep.Slot())

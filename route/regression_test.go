@@ -353,6 +353,21 @@ func TestRestartEmptiesAllRanks(t *testing.T) {
 	}
 }
 
+// TestFirstStartIsNoLoss: an engine that is started after the router has lost nothing; each time that its process ends
+// after that is a loss.
+func TestFirstStartIsNoLoss(t *testing.T) {
+	x := newTestRouter(t, nil)
+	only := fleet.Endpoint{Name: "a", URL: "http://a", Weight: 1}
+	x.r.Observe(x.now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{only}})
+	for want := range uint64(3) {
+		x.r.Observe(x.now, route.Probed{Endpoint: "a", Report: fleet.Report{Refused: true}})
+		x.up("a", nil, fleet.Model{ID: "m"})
+		if got := x.r.Status(x.now)[0].CacheLosses; got != want {
+			t.Errorf("%d losses are told, want %d", got, want)
+		}
+	}
+}
+
 // TestSleepEmptiesTheCache: whether an engine waits to be woken or is woken by the next request, what it held before it
 // slept is gone, and what it computes afterwards is there although reports go on.
 func TestSleepEmptiesTheCache(t *testing.T) {

@@ -125,13 +125,18 @@ func (t *Table) AddEndpoint(slot int) {
 // Describe sets the stated facts of an endpoint.
 func (t *Table) Describe(slot int, f Facts) { t.endpoints.Get(slot).facts = f }
 
-// Lost records that an endpoint's cache is empty: its process has ended or sleeps, or has said so. The next one may
-// find prompts in other units.
+// Lost records that an endpoint's cache is empty: its process has ended or sleeps, or has said so.
 func (t *Table) Lost(slot int) {
+	t.Forget(slot)
+	t.endpoints.Get(slot).lost++
+}
+
+// Forget empties an endpoint's cache, as that of a process of which nothing is known. It may find prompts in other
+// units than the one before.
+func (t *Table) Forget(slot int) {
 	e := t.endpoints.Get(slot)
 	t.empty(slot, e)
 	e.grain = grain{}
-	e.lost++
 }
 
 // RemoveEndpoint removes an endpoint without leases.

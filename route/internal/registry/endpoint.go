@@ -29,6 +29,7 @@ type record struct {
 	bases  bool         // it has several of these
 	loadAt time.Time
 
+	met    bool // it has been healthy
 	shared bool // its places share the memory that each of them states, see Table.Overfilled
 
 	modelLoadTime time.Duration // how long a request waited for its model to be loaded, the last time; 0 unknown
@@ -117,6 +118,9 @@ func (e Endpoint) Report() fleet.Report {
 
 // Refused reports that its port has refused a connection since the latest good probe.
 func (e Endpoint) Refused() bool { return e.r.report.Refused }
+
+// Met reports that it has been healthy, by some report.
+func (e Endpoint) Met() bool { return e.r.met }
 
 // Replaced reports that a report comes from another process than those before it, since its version is another: a proxy
 // before an engine hides that its port refuses connections while it is replaced.

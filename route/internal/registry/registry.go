@@ -255,6 +255,7 @@ func (t *Table) Overfilled(e Endpoint) bool {
 // Report takes in a report. Unknown figures do not overwrite known ones.
 func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	o := &e.r.report
+	e.r.met = e.r.met || n.Healthy
 	// a server that loads its model has a port again, and is not well yet
 	o.Refused = n.Refused || o.Refused && !n.Healthy
 	o.Healthy, o.Unanswered, o.Detail, o.Guarded = n.Healthy, n.Unanswered, n.Detail, n.Guarded
