@@ -236,7 +236,10 @@ func runBench(ctx context.Context, e env, o benchOptions, changed func(flag stri
 		beside(e.stdout, all)
 	}
 	for i := range all {
-		if s := &all[i].Summary; s.Failed > 0 || s.Requests == 0 {
+		switch s := &all[i].Summary; {
+		case s.Requests == 0:
+			return errors.New("no turn has ended: let it run longer (--for), or see what the engines are doing")
+		case s.Failed > 0:
 			return fmt.Errorf("%d of %d turns failed", s.Failed, s.Requests)
 		}
 	}
