@@ -383,16 +383,15 @@ func TestFileFaults(t *testing.T) {
 
 func TestAdminListener(t *testing.T) {
 	for text, want := range map[string]string{
-		"admin: {listen: 'localhost:1'}":                          "",
-		"admin: {listen: '[::1]:1'}":                              "",
-		"admin: {listen: off}":                                    "",
-		"admin: {listen: ''}":                                     "",
-		"admin: {listen: ':1', token: x}":                         "",
-		"admin: {listen: ':1', token_file: x}":                    "",
-		"admin: {listen: ':1'}":                                   "not a loopback address",
-		"admin: {listen: '10.0.0.1:1'}":                           "not a loopback address",
-		"admin: {token: x, token_file: y}":                        "not both",
-		"{listen: 'localhost:1', admin: {listen: 'localhost:1'}}": "is the traffic listener's address",
+		"admin: {listen: 'localhost:1'}":       "",
+		"admin: {listen: '[::1]:1'}":           "",
+		"admin: {listen: off}":                 "",
+		"admin: {listen: ''}":                  "",
+		"admin: {listen: ':1', token: x}":      "",
+		"admin: {listen: ':1', token_file: x}": "",
+		"admin: {listen: ':1'}":                "not a loopback address",
+		"admin: {listen: '10.0.0.1:1'}":        "not a loopback address",
+		"admin: {token: x, token_file: y}":     "not both",
 	} {
 		c, err := config.Parse("f", []byte(text), nil)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -23,6 +23,6 @@ func TestUnixListeners(t *testing.T) {
 	f("listen: 'unix:///run/w.sock?mode=0666'\nadmin: {listen: 'unix:///run/a.sock'}", "")
 	f("listen: unix://run/w.sock", "w.yaml:1:1: listen: ")
 	f("listen: unix:///run/w.sock\nadmin: {listen: 'unix:///run/w.sock?mode=0600'}",
-		"is the traffic listener's address")
+		"admin.listen: unix:///run/w.sock?mode=0600 is taken by listen")
 	f("admin: {listen: 'unix:///run/w.sock?mode=x'}", "admin.listen")
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -191,12 +190,8 @@ func (c Config) checkListeners() []error {
 			faults = append(faults, fault("admin.listen", "%s is not a loopback address and needs a token: "+
 				"set WARMPATH_ADMIN_TOKEN, or admin.token_file in the file", c.Admin.Listen))
 		}
-		if _, port, err := net.SplitHostPort(c.Listen); err == nil && c.Listen == c.Admin.Listen && port != "0" ||
-			unixsocket.Is(c.Listen) && socketPath(c.Listen) == socketPath(c.Admin.Listen) {
-			faults = append(faults, fault("admin.listen",
-				"is the traffic listener's address; they must differ, so that clients cannot reach the admin API"))
-		}
 	}
+	faults = append(faults, checkApart(c.listeners())...)
 	faults = append(faults, c.Admin.checkTokens()...)
 	faults = append(append(append(faults, c.TLS.check("tls")...), c.Admin.TLS.check("admin.tls")...),
 		c.EngineTLS.check()...)
@@ -211,11 +206,6 @@ func checkListen(address string) error {
 		return err
 	}
 	return checkAddress(address)
-}
-
-func socketPath(address string) string {
-	at, _ := unixsocket.Parse(address)
-	return at.Path
 }
 
 // leastComments is the least interval of comments to clients.
