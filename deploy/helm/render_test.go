@@ -132,6 +132,61 @@ func TestFurtherListeners(t *testing.T) {
 	}
 }
 
+// TestAccess: the router may read where discovery looks, or where rbac.namespaces says.
+func TestAccess(t *testing.T) {
+	for _, c := range []struct {
+		discovery []any
+		rbac      []any
+		want      []string
+	}{
+		{[]any{map[string]any{"service": "a"}}, nil, []string{"models"}},
+		{
+			[]any{
+				map[string]any{"service": "a", "namespace": "blue"},
+				map[string]any{"pool": "b"},
+				map[string]any{"selector": "c=d", "namespace": "blue"},
+			},
+			nil,
+			[]string{"blue", "models"},
+		},
+		{[]any{map[string]any{"service": "a", "namespace": "blue"}}, []any{"green"}, []string{"green"}},
+	} {
+		files, err := render(t, map[string]any{
+			"discovery": from(c.discovery...), "rbac": map[string]any{"namespaces": c.rbac},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		roles := regexp.MustCompile(`kind: Role\nmetadata:\n  name: warmpath\n  namespace: (.*)`)
+		for _, m := range roles.FindAllStringSubmatch(files["warmpath/templates/rbac.yaml"], -1) {
+			got = append(got, m[1])
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v, %v: Roles in %v, want %v", c.discovery, c.rbac, got, c.want)
+		}
+	}
+}
+
+// TestDisruptionOfOne: a lone router does not keep its node from being drained.
+func TestDisruptionOfOne(t *testing.T) {
+	for replicas, scaling := range map[int]map[string]any{
+		1: {"enabled": false, "minReplicas": 2}, 2: {"enabled": true, "minReplicas": 1},
+		3: {"enabled": true, "minReplicas": 2}, 4: {"enabled": false, "minReplicas": 1},
+	} {
+		files, err := render(t, map[string]any{
+			"discovery": from(map[string]any{"service": "a"}), "replicas": replicas, "autoscaling": scaling,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Contains(files["warmpath/templates/scaling.yaml"], "PodDisruptionBudget")
+		if want := replicas > 2; got != want {
+			t.Errorf("%d replicas, autoscaling %v: a budget is %v, want %v", replicas, scaling, got, want)
+		}
+	}
+}
+
 // TestEveryValue: each value of values.yaml changes what is rendered, where what it belongs to is on.
 func TestEveryValue(t *testing.T) {
 	on := func() map[string]any {
@@ -221,6 +276,9 @@ func TestBadValues(t *testing.T) {
 		},
 		"replica": {"replica": 3},
 		"minimum": {"replicas": 0},
+		"/extproc/port": {
+			"discovery": from(map[string]any{"service": "a"}), "extproc": map[string]any{"enabled": true, "port": 9190},
+		},
 	} {
 		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
