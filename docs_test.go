@@ -223,7 +223,7 @@ func TestFiguresAreMade(t *testing.T) {
 		return string(text)
 	}
 	form := regexp.MustCompile(`^go test \./(\S+) -run (\S+) -long -rewrite( # .+)?$`)
-	played := regexp.MustCompile(`go test \./(\S+) -run '([^']+)' -long`)
+	played := regexp.MustCompile(`go test \./(\S+)(?: -timeout \S+)? -run '([^']+)' -long`)
 	n := 0
 	for name, text := range pages(t) {
 		if path.Dir(name) != "docs" {
