@@ -30,6 +30,7 @@ type envoy struct {
 	free      bool // send_body_without_waiting_for_header_response
 	overrides bool // allow_mode_override
 	subset    []string
+	ends      bool   // it takes an upgrade for a request without a body, as Envoy does not
 	served    string // told in the place of the endpoint that was asked; "" for that
 }
 
@@ -196,7 +197,8 @@ func (x *exchanged) pieces(from io.Reader, answer bool) (n int, err error) {
 // ask shows the picker the request and returns the body that the endpoint is to be sent.
 func (x *exchanged) ask() ([]byte, error) {
 	e := x.e
-	bodiless := x.r.ContentLength == 0
+	upgrade := x.r.Header.Get("Upgrade") != "" && !e.ends
+	bodiless := x.r.ContentLength == 0 && !upgrade
 	first := &extprocv3.ProcessingRequest{
 		ProtocolConfig: &extprocv3.ProtocolConfiguration{
 			RequestBodyMode: e.request, ResponseBodyMode: e.response, SendBodyWithoutWaitingForHeaderResponse: e.free,
@@ -223,6 +225,13 @@ func (x *exchanged) ask() ([]byte, error) {
 	}
 	if err := x.stream.Send(first); err != nil {
 		return nil, err
+	}
+	for upgrade && x.to == "" { // its client sends nothing before it is granted
+		m, err := x.next()
+		if err != nil {
+			return nil, err
+		}
+		x.takeRequest(m.GetRequestHeaders().GetResponse().GetHeaderMutation())
 	}
 	mode := e.request
 	pieces := 0

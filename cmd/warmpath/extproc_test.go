@@ -465,6 +465,53 @@ func TestExternalProcessingKeys(t *testing.T) {
 	}
 }
 
+// TestExternalProcessingUpgrades: a WebSocket that Envoy holds until a body comes is refused at once, in each mode of
+// bodies, so that its client goes on over HTTP. One that a proxy lets through obeys what WebSockets obey here.
+func TestExternalProcessingUpgrades(t *testing.T) {
+	t.Parallel()
+	confined := func(cfg *config.Config) {
+		for i := range cfg.Endpoints {
+			cfg.Endpoints[i].Models = []string{"m", "n"}
+		}
+		cfg.Paths = []string{"/v1/responses"}
+		cfg.Tenants = config.Tenants{Required: true, APIKeys: []config.TenantKey{
+			{Tenant: "a", Key: "any"}, {Tenant: "a", Key: "some", Models: fleet.Names{"m"}},
+		}}
+	}
+	for name, e := range map[string]*envoy{
+		"full duplex":              {request: duplex, response: duplex},
+		"buffered":                 {request: buffered, response: buffered},
+		"streamed without waiting": {request: streamed, response: streamed, free: true},
+		"streamed":                 {request: streamed, response: streamed, overrides: true},
+		"without a body":           {request: duplex, response: duplex, ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, front := newEnvoy(t, e, confined)
+			for _, tt := range []struct {
+				path, key string
+				passes    bool // where the proxy holds no head
+			}{
+				{"/v1/responses?model=m", "any", false}, // messages name what is another tenant's
+				{"/v1/realtime?model=m", "some", false}, // and models
+				{"/v1/realtime?model=m", "any", true},
+			} {
+				want := http.StatusUpgradeRequired
+				if tt.passes && e.ends {
+					want = http.StatusNotFound // the simulated engine has none
+				}
+				res, body := asked(t, front+tt.path, "", "Authorization", "Bearer "+tt.key,
+					"Connection", "Upgrade", "Upgrade", "websocket")
+				refused := strings.Contains(body, "no_websocket")
+				if res.StatusCode != want || refused != (want == http.StatusUpgradeRequired) {
+					t.Errorf("%s: %d %s, want %d", tt.path, res.StatusCode, body, want)
+				}
+			}
+			eventually(t, "all requests have ended", func() bool { return r.fleet.Stats().Leases == 0 })
+		})
+	}
+}
+
 // TestExternalProcessingSidecar: ranks of a pod are named by its sidecar's port, and the sidecar is told which; what
 // clients say to sidecars, and how long Envoy itself is to wait, is not.
 func TestExternalProcessingSidecar(t *testing.T) {

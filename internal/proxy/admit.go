@@ -56,7 +56,7 @@ func (c *call) enters() bool {
 		return false
 	}
 	method := c.R.Method
-	if isUpgrade(c.R) && c.Transport == nil && paths.Passes(http.MethodPost, path, nil) == nil {
+	if isUpgrade(c.R) && paths.Passes(http.MethodPost, path, nil) == nil {
 		method = http.MethodPost // a WebSocket in the place of the request, which the engine may have
 	}
 	if err := paths.Passes(method, path, p.cfg.Paths); err != nil {

@@ -26,7 +26,7 @@ func (c *call) permit() error {
 		}
 	}
 	q := &c.Request
-	unread := isUpgrade(c.R) && c.Transport == nil
+	unread := isUpgrade(c.R)
 	if !base && !unread {
 		return nil
 	}

@@ -38,7 +38,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !c.enters():
 	case c.root:
 		c.answerRoot()
-	case c.API == prompt.Other && isUpgrade(r) && c.Transport == nil:
+	case c.API == prompt.Other && isUpgrade(r):
 		c.upgrade()
 	case c.API == prompt.Other && (p.methods(c) || p.list(c) || p.deletes(c)):
 	default:

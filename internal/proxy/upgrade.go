@@ -30,15 +30,25 @@ const realtime = "/v1/realtime"
 // upgrade passes a protocol upgrade (WebSocket) to a chosen endpoint, then bytes in both directions until either end
 // closes. An engine's other answers are bounded like any answer. An engine that cannot be reached, fails, refuses it or
 // has no WebSocket there is followed by another one, as for any request.
+//
+// A proxy that carries the request has the tunnel. One that shows what comes after the head as its body (Envoy) has
+// none: nothing comes before the upgrade is granted, and it holds the head until then.
 func (c *call) upgrade() {
-	if err := c.openAccounts(); err != nil {
-		c.refuse(err)
-		return
-	}
 	// of requests, whose messages say what bodies say
 	inPlace := paths.Passes(http.MethodPost, c.R.URL.Path, nil) == nil
-	if inPlace && c.p.cfg.readsMembers() {
+	switch {
+	case inPlace && c.p.cfg.readsMembers():
 		c.refuse(fault.ErrUnread)
+		return
+	case c.Transport != nil && c.R.Body != http.NoBody:
+		c.refuse(fault.ErrHeldHead)
+		return
+	case c.Transport != nil:
+		c.serve()
+		return
+	}
+	if err := c.openAccounts(); err != nil {
+		c.refuse(err)
 		return
 	}
 	c.Prompt, _ = c.p.parser.Peek(nil, send.Named(c.R.Header).Get)

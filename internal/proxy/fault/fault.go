@@ -51,6 +51,10 @@ var (
 		"a WebSocket is not allowed at this path, since the router has to read each message (tenants, " +
 			"models of a key, KV transfers); send requests over HTTP",
 	)
+	ErrHeldHead = errors.New(
+		"a WebSocket does not pass external processing, in which the proxy holds its head until a body comes; " +
+			"send requests over HTTP, or have the proxy send WebSockets to the router's traffic listener",
+	)
 	ErrDraining = errors.New("the router is shutting down and takes no new requests")
 	ErrHead     = errors.New(
 		"the header of the request is larger than the router accepts (limits.header in its configuration), " +
@@ -244,6 +248,7 @@ var faults = []struct {
 	{ErrManyFields, Fault{400, "invalid_request_error", "bad_body", 0}},
 	{handover.ErrUnfit, Fault{400, "invalid_request_error", "not_split", 0}},
 	{ErrUnsalted, Fault{400, "invalid_request_error", "cache_not_apart", 0}},
+	{ErrHeldHead, Fault{426, "invalid_request_error", "no_websocket", 0}},
 	{ErrUnread, Fault{426, "invalid_request_error", "no_websocket", 0}},
 	{ErrHead, Fault{431, "invalid_request_error", "header_too_large", 0}},
 	{ErrConnect, Fault{405, "invalid_request_error", "method_not_allowed", 0}},
