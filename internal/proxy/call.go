@@ -335,17 +335,30 @@ const mostKeptBlocks = 8192
 // read reads and parses the body. Bodies of unknown paths are streamed to the engine, unless they are JSON that may
 // name a model.
 func (c *call) read() error {
+	if e := encoding(c.R); e != "" && (c.API != prompt.Other || c.p.cfg.readsMembers()) {
+		return fault.Encoded(e)
+	}
 	if c.API == prompt.Other && !c.peekable() {
 		return c.openUpload()
-	}
-	e := send.Named(c.R.Header).Get("Content-Encoding")
-	if c.API != prompt.Other && e != "" && !strings.EqualFold(e, "identity") {
-		return fault.Encoded(e)
 	}
 	if err := c.receive(); err != nil {
 		return err
 	}
 	return c.parse()
+}
+
+// encoding is what a body is packed by, which the router does not unpack and engines may (Ollama, zstd): its
+// Content-Encoding; "" for none.
+func encoding(r *http.Request) string {
+	if r.ContentLength == 0 {
+		return ""
+	}
+	for _, e := range r.Header["Content-Encoding"] {
+		if e != "" && !strings.EqualFold(e, "identity") {
+			return e
+		}
+	}
+	return ""
 }
 
 // openUpload has the body passed on as it comes.

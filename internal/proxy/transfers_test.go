@@ -25,10 +25,56 @@ var (
 		"X-Prefiller-Host-Port", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port", "X-Kv-Cache-Source-Host-Port",
 		"X-Override-Bootstrap-Host", "X-Override-Rid", "X-SMG-Target-Worker", "x-dynamo-worker-instance-id",
 		"x-dynamo-prefill-instance-id", "x-dynamo-dp-rank", "x-dynamo-prefill-dp-rank", "X-data-parallel-rank",
-		"X-TRTLLM-Msgpack", "x-trtllm-disagg-auth", "x-envoy-upstream-rq-timeout-ms", "X-Envoy-Retry-On",
+		"X-TRTLLM-Msgpack", "x-trtllm-disagg-auth", "x-body-compressed", "x-envoy-upstream-rq-timeout-ms",
+		"X-Envoy-Retry-On",
 		"x-envoy-original-dst-host", "l5d-timeout", "grpc-timeout", "x-gateway-destination-endpoint",
 	}
 )
+
+// TestPackedBodiesAreRefused: a body that an engine may unpack is not passed on unread, whatever its type and path. One
+// setting passes those on that need not be read here.
+func TestPackedBodiesAreRefused(t *testing.T) {
+	const packed = "\x28\xb5\x2f\xfd{\"model\":\"m\",\"kv_transfer_params\":{}}"
+	for _, trusted := range []bool{false, true} {
+		var in inbox
+		r := newRig(t, proxy.Config{Transfers: trusted}, in.handler)
+		for _, path := range []string{
+			"/v1/chat/completions", "/v1/responses", "/v1/audio/transcriptions", "/v1/decisions", "/tokenize",
+			"/invocations",
+		} {
+			read := path == "/v1/chat/completions" || path == "/v1/responses"
+			for _, media := range []string{"application/json", "audio/wav", "multipart/form-data; boundary=x", ""} {
+				for _, codings := range [][]string{{"zstd"}, {"gzip"}, {"identity", "zstd"}, {"Identity"}} {
+					req, err := http.NewRequest(http.MethodPost, r.url+path, strings.NewReader(packed))
+					if err != nil {
+						t.Fatal(err)
+					}
+					req.Header["Content-Type"], req.Header["Content-Encoding"] = []string{media}, codings
+					res, err := http.DefaultClient.Do(req)
+					if err != nil {
+						t.Fatal(err)
+					}
+					_ = res.Body.Close()
+					in.mu.Lock()
+					passed := in.raw != ""
+					in.raw = ""
+					in.mu.Unlock()
+					want := 200
+					switch plain := codings[0] == "Identity"; {
+					case !plain && (read || !trusted):
+						want = http.StatusUnsupportedMediaType
+					case read:
+						want = http.StatusBadRequest
+					}
+					if res.StatusCode != want || passed != (want == 200) {
+						t.Errorf("trusted %t: %s, %q as %v: %d, passed %t, want %d",
+							trusted, path, media, codings, res.StatusCode, passed, want)
+					}
+				}
+			}
+		}
+	}
+}
 
 // TestTransferFieldsStayHere: what makes an engine dial an address comes from routers only, on whatever path, to
 // whatever kind of engine, however the member is written; all other bytes are the client's. One setting passes it on.

@@ -22,19 +22,19 @@ func HopByHop(name string) bool {
 // Withheld reports whether a client's header, in canonical form, reaches no engine though it is not one of a hop: the
 // router's own, and, unless transfers is set, those that say whom an engine is to dial or whose KV cache it is to
 // take. The latter are llm-d's, which tell the sidecar of an engine whom else to ask (llm-d-router, pd-sidecar),
-// SGLang's, which override members of the body (0.5.23, request_headers.py), those by which a client picks the rank of
-// an engine (vLLM, SGLang) or the worker of SMG or Dynamo, or one of a gateway with the Gateway API inference extension
-// any address (where its picker fails open), and TensorRT-LLM's from its orchestrator to workers: that the body is no
-// JSON, and that its hand-over is signed. The same goes for orders to a proxy before an engine, which Envoy and Linkerd
-// take from callers that they trust, as the router is one: limits of time, which end requests as if the engine had
-// failed (Grpc-Timeout of any request, where a route allows it, as Istio's do), repetitions, addresses. Requests and
-// upgrades share it.
+// SGLang's, which override members of the body (0.5.23, request_headers.py) or have it unpacked after the router has
+// read it (http_request_decompression.py), those by which a client picks the rank of an engine (vLLM, SGLang) or the
+// worker of SMG or Dynamo, or one of a gateway with the Gateway API inference extension any address (where its picker
+// fails open), and TensorRT-LLM's from its orchestrator to workers: that the body is no JSON, and that its hand-over is
+// signed. The same goes for orders to a proxy before an engine, which Envoy and Linkerd take from callers that they
+// trust, as the router is one: limits of time, which end requests as if the engine had failed (Grpc-Timeout of any
+// request, where a route allows it, as Istio's do), repetitions, addresses. Requests and upgrades share it.
 func Withheld(name string, transfers bool) bool {
 	switch name {
 	case "X-Prefiller-Host-Port", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port", "X-Kv-Cache-Source-Host-Port",
 		"X-Smg-Target-Worker", "X-Dynamo-Worker-Instance-Id", "X-Dynamo-Prefill-Instance-Id", "X-Dynamo-Dp-Rank",
 		"X-Dynamo-Prefill-Dp-Rank", "X-Data-Parallel-Rank", "X-Trtllm-Msgpack", "X-Trtllm-Disagg-Auth",
-		"Grpc-Timeout", "X-Gateway-Destination-Endpoint":
+		"X-Body-Compressed", "Grpc-Timeout", "X-Gateway-Destination-Endpoint":
 		return !transfers
 	}
 	if transfers {
