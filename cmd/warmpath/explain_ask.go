@@ -41,10 +41,11 @@ func callAdmin(
 		return usageError(fmt.Errorf("--admin %q is not an address such as 127.0.0.1:9190, "+
 			"https://router:9190 or unix:///run/admin.sock", admin))
 	}
+	root := *base
 	if socket {
-		base.Path += ":" // where paths begin
+		root.Path += ":" // where paths begin
 	}
-	at := base.JoinPath(path) // keeps escaped names
+	at := root.JoinPath(path) // keeps escaped names
 	at.RawQuery = query.Encode()
 	ctx, cancel := context.WithTimeout(ctx, wait+10*time.Second)
 	defer cancel()
