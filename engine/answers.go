@@ -35,9 +35,9 @@ func readAlive(a Answer, r *fleet.Report) {
 }
 
 // sleep says that the engine takes requests and computes none of them. The first reason stays.
-func sleep(r *fleet.Report, why string) {
-	if r.Sleep != fleet.Asleep {
-		r.Sleep, r.Rests = fleet.Asleep, why
+func sleep(r *fleet.Report, how fleet.Sleep, why string) {
+	if !r.Sleep.Waits() {
+		r.Sleep, r.Rests = how, why
 	}
 }
 

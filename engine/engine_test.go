@@ -405,7 +405,7 @@ func TestReadSleep(t *testing.T) {
 				page(vllmState(0, "1.0", "0.0", "0.0")), said(AskSleep, "/is_sleeping", `{"is_sleeping":false}`),
 				said(AskPaused, "/is_paused", `{"is_paused":true}`),
 			},
-			fleet.Asleep, "paused",
+			fleet.Paused, "paused",
 		},
 		{
 			"vllm, paused, as both say", fleet.KindVLLM,
@@ -413,7 +413,7 @@ func TestReadSleep(t *testing.T) {
 				page(vllmState(0, "1.0", "0.0", "0.0")), said(AskSleep, "/is_sleeping", `{"is_sleeping":true}`),
 				said(AskPaused, "/is_paused", `{"is_paused":true}`),
 			},
-			fleet.Asleep, "paused",
+			fleet.Paused, "paused",
 		},
 		{
 			"vllm, asleep at level 0", fleet.KindVLLM,

@@ -177,9 +177,9 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 	}
 	switch {
 	case state != "":
-		sleep(r, "asleep ("+state+"): POST /wake_up wakes it")
+		sleep(r, fleet.Asleep, "asleep ("+state+"): POST /wake_up wakes it")
 	case asleep:
-		sleep(r, asleepNow)
+		sleep(r, fleet.Asleep, asleepNow)
 	}
 	if capacity > 0 {
 		r.CacheTokens = capacity
@@ -221,9 +221,9 @@ func readVLLMSleep(a Answer, r *fleet.Report) error {
 	}
 	switch sleeping, paused := string(told.Sleeping), string(told.Paused); {
 	case sleeping == "true" && r.Sleep != fleet.Awake:
-		sleep(r, asleepNow)
+		sleep(r, fleet.Asleep, asleepNow)
 	case sleeping == "true" || paused == "true":
-		sleep(r, "paused: POST /resume ends it")
+		sleep(r, fleet.Paused, "paused: POST /resume ends it")
 	case r.Sleep == fleet.SleepUnknown && (sleeping == "false" || paused == "false"):
 		r.Sleep = fleet.Awake
 	}

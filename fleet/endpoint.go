@@ -148,7 +148,7 @@ type Report struct {
 	Handover string
 
 	Sleep Sleep  // whether it computes now; an engine that sleeps may be healthy
-	Rests string // why it is Asleep and what wakes it, for display
+	Rests string // why it Waits and what ends that, for display
 
 	KVSources []KVSource // where it publishes KV events; nil: not asked, or not reported this time
 }
@@ -191,10 +191,14 @@ const (
 	Awake
 	Asleep // its requests wait until it is woken (vLLM's sleep mode): it gets none
 	Dozing // the next request wakes it: llama.cpp's --sleep-idle-seconds
+	Paused // its requests wait until it is resumed (vLLM's /pause): it gets none
 )
 
-// Sleeps reports that it is asleep or dozing.
-func (s Sleep) Sleeps() bool { return s == Asleep || s == Dozing }
+// Sleeps reports that it computes nothing now.
+func (s Sleep) Sleeps() bool { return s.Waits() || s == Dozing }
+
+// Waits reports that it computes nothing until somebody tells it to.
+func (s Sleep) Waits() bool { return s == Asleep || s == Paused }
 
 // String is a word for people, "" for SleepUnknown and Awake.
 func (s Sleep) String() string {
@@ -203,6 +207,8 @@ func (s Sleep) String() string {
 		return "asleep"
 	case Dozing:
 		return "dozing"
+	case Paused:
+		return "paused"
 	default:
 		return ""
 	}

@@ -150,6 +150,10 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 			"Wake it, or take it out of the configuration. It gets requests again at the next probe after that.",
 			"Asleep: it gets no requests%s.", why)
 		return
+	case e.Sleep == fleet.Paused.String():
+		add(warn, e.Name, "Resume it. It gets requests again at the next probe after that.",
+			"Paused: it gets no requests%s.", why)
+		return
 	case e.Sleep == fleet.Dozing.String():
 		add(note, e.Name, "Nothing: the next request wakes it, and waits until its model is loaded.",
 			"Asleep since it had nothing to do: its cache is empty.")

@@ -160,10 +160,13 @@ func TestTroubles(t *testing.T) {
 		}}, nil, "", []string{`warn Tenants share this engine's cache although tenants.cache_salt is on: it takes no salt in the API messages.`}},
 		{
 			"asleep",
-			[]endpointView{up("a", func(e *endpointView) { e.Sleep, e.Detail = "asleep", "paused" })},
+			[]endpointView{up("a", func(e *endpointView) { e.Sleep, e.Detail = "asleep", "discard_all" })},
 			quiet, nil, "",
-			[]string{"warn Asleep: it gets no requests: paused"},
+			[]string{"warn Asleep: it gets no requests: discard_all"},
 		},
+		{"paused", []endpointView{up("a", func(e *endpointView) {
+			e.Sleep, e.Detail = "paused", "POST /resume ends it"
+		})}, quiet, nil, "", []string{"warn Paused: it gets no requests: POST /resume ends it"}},
 		{"dozing", []endpointView{up("a", func(e *endpointView) {
 			e.Sleep = "dozing"
 		})}, quiet, nil, "", []string{"note Asleep since it had nothing to do"}},

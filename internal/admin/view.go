@@ -24,7 +24,7 @@ type endpointView struct {
 	Models []string `json:"models"`
 	State  string   `json:"state"`
 	Detail string   `json:"detail,omitempty"`
-	// asleep: it waits to be woken; dozing: the next request wakes it
+	// asleep, paused: it waits to be woken or resumed; dozing: the next request wakes it
 	Sleep        string   `json:"sleep,omitempty"`
 	Guarded      bool     `json:"guarded,omitempty"`       // it lists its models only to those who have its key
 	MoreModels   int      `json:"more_models,omitempty"`   // that it lists beyond those that are read

@@ -353,7 +353,7 @@ func state(e *Endpoint, ink terminal.Ink) string {
 	switch {
 	case e.Gone:
 		return "gone"
-	case e.Sleep == "asleep":
+	case e.Sleep == "asleep", e.Sleep == "paused":
 		return ink.Middling(e.Sleep)
 	case e.Draining:
 		return ink.Middling("draining")

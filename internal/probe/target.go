@@ -434,8 +434,8 @@ func (t *target) noteSleep(whole fleet.Report) {
 		return
 	}
 	switch before := t.sleep; {
-	case whole.Sleep == fleet.Asleep && before != fleet.Asleep:
-		t.log.Warn("engine is asleep: it gets no requests until it is awake", "detail", whole.Rests)
+	case whole.Sleep.Waits() && !before.Waits():
+		t.log.Warn("engine is asleep or paused: it gets no requests", "detail", whole.Rests)
 	case whole.Sleep == fleet.Dozing && before != fleet.Dozing:
 		t.log.Info("engine is asleep: the next request wakes it")
 	case whole.Sleep == fleet.Awake && before.Sleeps():

@@ -125,7 +125,7 @@ func (t *Table) Look(now time.Time, status []route.EndpointStatus, models []flee
 // dozes is woken by the next.
 func takes(e *route.EndpointStatus) bool {
 	return (e.State == fleet.StateUp || e.State == fleet.StateBusy) && !e.Draining && !e.Gone &&
-		e.Report.Sleep != fleet.Asleep && e.Endpoint.Weight > 0
+		!e.Report.Sleep.Waits() && e.Endpoint.Weight > 0
 }
 
 // look is a sample of a pool.

@@ -19,7 +19,8 @@ const columns = [
   { key: "failed", head: "Failed", cls: "num", value: (e) => failures(e) },
 ];
 
-const stateWord = (e) => e.gone ? "removed" : e.draining ? "draining" : e.sleep === "asleep" ? "asleep" : e.state;
+const waits = (e) => e.sleep === "asleep" || e.sleep === "paused"; // until somebody wakes or resumes it
+const stateWord = (e) => e.gone ? "removed" : e.draining ? "draining" : waits(e) ? e.sleep : e.state;
 const needed = (e) => e.working_room ? (e.working_set || 0) / e.working_room : null; // of its cache, by sessions under way
 const failures = (e) => Math.max(e.failures, e.served?.failed || 0);
 
@@ -151,7 +152,7 @@ function showTotals() {
   for (const e of fleet.values()) {
     running += e.load.requests;
     queued += e.load.queued_requests || 0;
-    if (e.state === "up" && !e.draining && !e.gone && e.sleep !== "asleep") up++;
+    if (e.state === "up" && !e.draining && !e.gone && !waits(e)) up++;
   }
   const s = stats.served || {}, past = looks.get(""), from = past && past.length > 1 ? past[0].at : seenAt - 1000 * stats.uptime_seconds;
   const rate = grew("", s, "requests") / Math.max(1, (seenAt - from) / 1000);

@@ -67,7 +67,7 @@ func (g *Unreachable) Update(at time.Time, from *live.Fleet) {
 		}
 		switch s.State {
 		case fleet.StateUp:
-			asleep := s.Report.Sleep == fleet.Asleep
+			asleep := s.Report.Sleep.Waits()
 			if up[name] = !asleep && !s.Draining && !s.Gone && s.Endpoint.Weight > 0; asleep {
 				g.engines[now] = ErrAsleep
 			}

@@ -175,9 +175,9 @@ func (e Endpoint) ModelLoadTime() time.Duration { return cmp.Or(e.r.modelLoadTim
 
 const firstModelLoad = 5 * time.Second
 
-// Asleep reports that its engine computes nothing until it is woken; why says more.
+// Asleep reports that its engine computes nothing until it is woken or resumed; why says more.
 func (e Endpoint) Asleep() (why string, asleep bool) {
-	return e.r.report.Rests, e.r.report.Sleep == fleet.Asleep
+	return e.r.report.Rests, e.r.report.Sleep.Waits()
 }
 
 // Detail says why the latest probe found it unhealthy.
