@@ -87,7 +87,7 @@ func (r *Router) drain(now time.Time, ev *Drain, to []Change) []Change {
 // transferring records that the KV transfer to a decode leg begins.
 func (r *Router) transferring(now time.Time, l fleet.Lease) {
 	if r.reservation(l) != nil {
-		r.backlog.Transferring(now, uint32(l), r.readers.speed)
+		r.backlog.Transferring(now, uint32(l))
 		r.tellNews(News{Kind: NewsTransferring, Lease: l})
 	}
 }
@@ -145,10 +145,10 @@ func (r *Router) closed(ev *Closed) (known bool) {
 // dispatch sends the queued requests that are due and returns their leases.
 func (r *Router) dispatch(now time.Time) []fleet.Lease {
 	r.dispatchedLeases = r.dispatchedLeases[:0]
-	r.dispatched = r.backlog.Dispatch(now, r.readers.speed, r.dispatched[:0])
+	r.dispatched = r.backlog.Dispatch(now, r.dispatched[:0])
 	for _, s := range r.dispatched {
-		if ep := r.endpoints.At(s.Slot); s.Ms > 0 {
-			r.arrivals.Spend(now, ep.Slot(), s.Ms)
+		if s.Ms > 0 {
+			r.arrivals.Spend(now, s.Slot, s.Ms)
 		}
 		lease := r.reservations[s.N].decision.Lease
 		r.dispatchedLeases = append(r.dispatchedLeases, lease)

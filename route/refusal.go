@@ -106,7 +106,7 @@ func (r *readers) queueFull(q *asked, c *chosen) error {
 			continue
 		}
 		row := p.row()
-		if r.backlog.WouldQueue(q.now, r.work(q, p, r.endpoints.At(row.Slot)), r.speed) {
+		if r.backlog.WouldQueue(q.now, r.work(q, p, r.endpoints.At(row.Slot))) {
 			return &QueueFullError{
 				Tenant: own, Waiting: waiting,
 				RetryAfter: retryAfter(fleet.Duration(row.WaitMs)),

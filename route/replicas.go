@@ -225,14 +225,14 @@ func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 	switch n.Kind {
 	case NewsSent:
 		if r.readers.backlog.Job(res.index).Queued {
-			r.peerSent(now, at, res)
+			r.sent(now, at, res)
 		}
 	case NewsFirstByte:
 		if !res.prefilled {
 			r.computed(now, at, res)
 		}
 	case NewsTransferring:
-		r.backlog.Transferring(at, res.index, r.readers.speed)
+		r.backlog.Transferring(at, res.index)
 	case NewsResponse:
 		r.respond(now, n.Response, res, &fleet.Usage{})
 	case NewsEnded:
@@ -265,7 +265,6 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	}
 	from.leases++
 	r.registry.Worked(ep)
-	r.worked = true
 	p := r.poolOf(placed.Pool)
 	res := r.newReservation()
 	i := res.index
@@ -282,16 +281,8 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	if p.Divides() {
 		res.decision.Model = cmp.Or(r.readers.marked(p.Name(), placed.Model), res.decision.Model)
 	}
-	r.noteModelLoad(now, res)
-	rates := r.readers.speed
-	if !r.backlog.Open(at, i, placed.work(ev.Peer, ep.Slot(), rates), rates).Queued {
-		r.peerSent(now, at, res)
-	}
-	r.tellShortlist(now, ep)
+	r.enter(now, at, res, placed.work(ev.Peer, ep.Slot(), r.readers.speed.MsPerToken(ep.Slot())))
 	turn := placed.Class == fleet.Turn
-	if turn {
-		r.arrivals.Turn(now, ep.Slot())
-	}
 	r.conversations.NoteAnnounced(now, c)
 	entry, known := r.readers.conversations.Recall(now, c)
 	r.cache.AddPeerRequest(i, &cache.PeerRequest{
@@ -335,20 +326,13 @@ func (p *Placed) asker() backlog.Asker {
 	return backlog.Asker{Tenant: tenantMark(p.Tenant), QueueClass: p.QueueClass}
 }
 
-// work is the work of a request that another router placed at the endpoint with this slot.
-func (p *Placed) work(peer uint64, slot int, rates backlog.Rates) backlog.Work {
+// work is the work of a request that another router placed at the endpoint with this slot, of such a speed.
+func (p *Placed) work(peer uint64, slot int, msPerToken float64) backlog.Work {
 	return backlog.Work{
 		Slot: slot, Class: p.Class, Leg: p.Leg, Stream: p.Stream, PromptTokens: p.PromptTokens,
 		CachedTokens: p.CachedTokens, FetchTokens: p.FetchTokens, OutputTokens: p.OutputTokens, MaxTokens: p.MaxTokens,
-		MsPerToken: rates.MsPerToken(slot), ReadyMs: p.ReadyMs, Foreign: true, QueuedThere: p.Queued, Key: p.Key,
+		MsPerToken: msPerToken, ReadyMs: p.ReadyMs, Foreign: true, QueuedThere: p.Queued, Key: p.Key,
 		Origin: peer, Seq: p.Seq, Asker: p.asker(),
-	}
-}
-
-// peerSent records that another router has sent a request to its engine. The news of its first byte come later.
-func (r *Router) peerSent(now, at time.Time, res *reservation) {
-	if took := r.backlog.SentElsewhere(at, res.index, r.readers.speed); took > 0 {
-		r.arrivals.Spend(now, res.ep.Slot(), took)
 	}
 }
 

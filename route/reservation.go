@@ -50,11 +50,7 @@ type reservation struct {
 
 // reserve takes a lease and records the placement in the rooms: health, backlog, arrivals, cache.
 func (r *Router) reserve(
-	q *asked,
-	p *placement,
-	ep registry.Endpoint,
-	readyMs float64,
-	made *Decision,
+	q *asked, p *placement, ep registry.Endpoint, readyMs float64, made *Decision,
 ) *reservation {
 	now, req, v := q.now, q.req, p.view
 	res := r.newReservation()
@@ -67,32 +63,42 @@ func (r *Router) reserve(
 	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
 		res.text = req.Content.Text
 	}
-	rates := r.readers.speed
 	r.replicas.seq++
 	w := r.readers.work(q, p, ep)
 	w.TTFTMs, w.ReadyMs, w.SharedTokens = made.TTFTMs, readyMs, v.Shared(p.row())
 	w.Origin, w.Seq = r.replicas.self, r.replicas.seq
 	res.trial = r.health.Admit(ep.Slot())
 	r.health.AdmitService(now, ep.Slot(), res.service())
-	job := r.backlog.Open(now, res.index, w, rates)
-	made.Queued, made.AtLimit, made.Greedy = job.Queued, job.AtLimit, job.Greedy
 	r.registry.Placed(ep)
-	r.worked = true
-	r.noteModelLoad(now, res)
-	if !made.Queued {
-		if took := r.backlog.Send(now, res.index, rates); took > 0 {
-			r.arrivals.Spend(now, ep.Slot(), took)
-		}
-	}
-	if req.Class == fleet.Turn {
-		r.arrivals.Turn(now, ep.Slot())
-	}
-	r.tellShortlist(now, ep)
+	job := r.enter(now, now, res, w)
+	made.Queued, made.AtLimit, made.Greedy = job.Queued, job.AtLimit, job.Greedy
 	prompt := r.readers.prompt(q, v.Leg, p.who)
 	r.cache.Open(res.index, v, p.choice.Index, &q.text, &prompt)
 	made.Lease = res.lease()
 	res.decision = *made
 	return res
+}
+
+// enter enters a request of any router into the accounts of its endpoint. at is when it was placed.
+func (r *Router) enter(now, at time.Time, res *reservation, w backlog.Work) *backlog.Job {
+	r.worked = true
+	r.noteModelLoad(now, res)
+	job := r.backlog.Open(at, res.index, w)
+	if !job.Queued {
+		r.sent(now, at, res)
+	}
+	if res.class == fleet.Turn {
+		r.arrivals.Turn(now, res.ep.Slot())
+	}
+	r.tellShortlist(now, res.ep)
+	return job
+}
+
+// sent records that a request of any router is sent to its engine. at is when that is.
+func (r *Router) sent(now, at time.Time, res *reservation) {
+	if took := r.backlog.Send(at, res.index); took > 0 {
+		r.arrivals.Spend(now, res.ep.Slot(), took)
+	}
 }
 
 // work is the work of a placement, as far as it tells whether the request is queued. A request that tests its endpoint
@@ -179,8 +185,7 @@ func (r *Router) firstByte(now time.Time, l fleet.Lease) {
 // computed records that the prompt of any router's lease was computed. at is when it happened.
 func (r *Router) computed(now, at time.Time, res *reservation) {
 	res.prefilled = true
-	rates := r.readers.speed
-	j := r.backlog.Computed(at, res.index, rates)
+	j := r.backlog.Computed(at, res.index)
 	if res.peer.peer == 0 && res.service() != "" {
 		r.health.ServiceAlive(res.ep.Slot(), res.service(), now)
 		if res.class != fleet.Turn {
@@ -204,7 +209,7 @@ func (r *Router) computed(now, at time.Time, res *reservation) {
 		r.speed.Computed(at, j)
 	}
 	if j.Timed {
-		r.backlog.Rebase(at, j.Slot, rates)
+		r.backlog.Rebase(at, j.Slot)
 	}
 	r.cache.Computed(now, res.index)
 	r.misses.Computed(&res.explanation.miss)
@@ -246,7 +251,7 @@ func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, res
 		r.overfilled(at, res)
 	}
 	// 2
-	j := r.backlog.Close(at, res.index, ev.Outcome, ev.Usage.OutputTokens, r.readers.speed)
+	j := r.backlog.Close(at, res.index, ev.Outcome, ev.Usage.OutputTokens)
 	r.judge(now, res, ev, j.Sent) // 3
 	// 4
 	part := res.about(ev)

@@ -133,11 +133,11 @@ func New(c Config) *Router {
 		cache:     cache.New(c.Without),
 		arrivals:  arrivals.New(c.Without),
 		speed:     speed.New(c.Without),
-		backlog:   backlog.New(c.backlog()),
 		budget:    budget.New(c.budget()),
 		admission: admission.New(!c.Admission),
 		replicas:  replicas{peers: map[uint64]*peer{}, leases: map[peerLease]uint32{}, pools: map[uint64]string{}},
 	}
+	r.backlog = backlog.New(c.backlog(), r.speed.Reader())
 	r.conversations = conversation.New(c.conversations(), r.forgetIdle)
 	r.scratch = &scratch{chance: [...]chance{newChance(), newChance()}}
 	r.derive(&c)

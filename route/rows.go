@@ -47,8 +47,8 @@ func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error)
 		if first {
 			shared = h.CachedTokens
 		}
-		pace, decodeMs := r.speed.Pace(c.Slot)
-		wait := r.backlog.Expect(&newcomer, c, h, shared, &pace, decodeMs, r.speed)
+		pace := r.speed.Pace(c.Slot)
+		wait := r.backlog.Expect(&newcomer, c, h, shared, &pace)
 		var answers pick.DecodePace
 		if s.prices.answerWaitCost > 0 {
 			answers = r.speed.DecodePace(c.Slot, max(0, c.Load.Working()-wait.Prompts))
@@ -128,7 +128,7 @@ func (r *readers) fillDecode(q *asked, whole *pick.View, readyMs float64) *pick.
 	rows := grown(&q.rows[fleet.LegDecode], len(whole.Candidates))
 	for i := range rows {
 		c := &whole.Candidates[i]
-		wait, link := r.backlog.ExpectDecode(q.now, c, whole.PromptTokens, readyMs, r.speed)
+		wait, link := r.backlog.ExpectDecode(q.now, c, whole.PromptTokens, readyMs)
 		rows[i].Endpoint = c.Endpoint
 		rows[i].Complete(&c.Cached, &c.Pace, &wait, &c.DecodePace, &c.Demand, &link)
 	}
@@ -221,7 +221,7 @@ func (r *readers) use(now time.Time, ep registry.Endpoint) (backlog.Use, pick.En
 	e := pick.Endpoint{Slot: ep.Slot()}
 	r.reported(now, ep, &e)
 	resident := r.cache.Resident(ep.Slot(), r.backlog.Load(ep.Slot()).ContextTokens)
-	return r.backlog.Use(now, &e, resident, r.speed), e
+	return r.backlog.Use(now, &e, resident), e
 }
 
 // reported fills in what the endpoint's engine says of its load.

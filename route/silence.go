@@ -52,7 +52,7 @@ func (r *Router) waiting(now time.Time, ep registry.Endpoint) (w health.Waiting)
 	w.Kind, w.Places = ep.Kind(), ep.Places()
 	w.Recent, w.Older = jobs.Overdue(now, slot, r.readers.health.Silenced(slot))
 	most := max(w.Recent.MostTokens, w.Older.MostTokens)
-	w.LongestMs = jobs.LongestMs(slot, most, ep.Context(), r.readers.speed)
+	w.LongestMs = jobs.LongestMs(slot, most, ep.Context())
 	w.NonStreamingBefore = func(moment time.Time) int { return jobs.NonStreamingBefore(now, slot, moment) }
 	return w
 }

@@ -4,7 +4,7 @@
 // and size (share.go; among one tenant's jobs tenantqueue.go), the prompts sent to it (prompts.go) and the KV transfers
 // to it (link.go), with a Job per lease; expect.go predicts the wait, overdue.go says which answers are late. It
 // promises that a job that is opened and closed leaves nothing behind, and that a Reader changes nothing. It learns no
-// speeds: callers pass in Rates and learn from the Jobs it returns. Times are in ms, sizes in tokens; endpoints are
+// speeds: it asks its Rates, and callers learn from the Jobs it returns. Times are in ms, sizes in tokens; endpoints are
 // identified by slot, jobs by the number of their lease.
 package backlog
 
@@ -63,6 +63,7 @@ type Config struct {
 // Table is the outstanding work of all endpoints.
 type Table struct {
 	cfg           Config
+	rates         Rates
 	endpoints     slot.Table[endpoint]
 	order         []int // slots in order of declaration
 	jobs          slot.Table[Job]
@@ -77,6 +78,7 @@ type Table struct {
 
 // endpoint is the outstanding work of one endpoint.
 type endpoint struct {
+	slot   int
 	places int   // requests it computes concurrently; 0 unknown
 	memory int64 // tokens of KV cache it can hold; 0 unknown
 	// tokens of memory that it may be sent, since it has failed all of its requests when they had more; 0 for any
@@ -97,22 +99,18 @@ type endpoint struct {
 	promptedAt time.Time
 }
 
-// New returns a table without endpoints.
-func New(c Config) Table {
-	t := Table{tenants: tenants{of: map[string]*tenant{}}}
-	t.SetConfig(c)
-	return t
+// New returns a table without endpoints, whose speeds are told by rates.
+func New(c Config, rates Rates) Table {
+	return Table{cfg: c, rates: rates, tenants: tenants{of: map[string]*tenant{}}}
 }
 
 // SetConfig replaces the Config. Queued jobs stay queued until their endpoint has room, even if the queue is switched
 // off.
-func (t *Table) SetConfig(c Config) {
-	t.cfg = c
-}
+func (t *Table) SetConfig(c Config) { t.cfg = c }
 
 // AddEndpoint adds an endpoint. Queues are dispatched in the order of the calls.
 func (t *Table) AddEndpoint(slot int) {
-	*t.endpoints.Grow(slot) = endpoint{prompts: prompts{arrivals: new(arrivalRing)}}
+	*t.endpoints.Grow(slot) = endpoint{slot: slot, prompts: prompts{arrivals: new(arrivalRing)}}
 	t.order = append(t.order, slot)
 }
 
@@ -214,9 +212,9 @@ func (r Reader) Full(who Asker, elsewhere Waiting) (full, own bool, waiting int)
 }
 
 // WouldQueue reports whether Open would queue a job.
-func (r Reader) WouldQueue(now time.Time, w Work, rates Rates) bool {
+func (r Reader) WouldQueue(now time.Time, w Work) bool {
 	j := newJob(now, w)
-	return r.t.mustQueue(now, r.t.endpoints.Get(w.Slot), &j, rates)
+	return r.t.mustQueue(now, r.t.endpoints.Get(w.Slot), &j)
 }
 
 // Job is the job of a lease. It is valid until the number is reused.

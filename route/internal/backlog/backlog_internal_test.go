@@ -37,13 +37,12 @@ func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*max(1, mat
 // wire is a table with one decoder.
 type wire struct {
 	Table
-	rates steady
-	now   time.Time
-	next  uint32
+	now  time.Time
+	next uint32
 }
 
 func newWire(perToken float64) *wire {
-	w := &wire{Table: New(Config{}), rates: rates(perToken), now: time.Unix(1000, 0)}
+	w := &wire{Table: New(Config{}, rates(perToken)), now: time.Unix(1000, 0)}
 	w.AddEndpoint(0)
 	return w
 }
@@ -53,15 +52,15 @@ func (w *wire) expect(tokens int, readyMs float64) uint32 {
 	n := w.next
 	w.next++
 	w.Open(w.now, n,
-		Work{Class: fleet.Turn, Leg: fleet.LegDecode, Stream: true, PromptTokens: tokens, ReadyMs: readyMs}, w.rates)
-	w.Send(w.now, n, w.rates)
+		Work{Class: fleet.Turn, Leg: fleet.LegDecode, Stream: true, PromptTokens: tokens, ReadyMs: readyMs})
+	w.Send(w.now, n)
 	return n
 }
 
 // hand also asks its decoder.
 func (w *wire) hand(tokens int) uint32 {
 	n := w.expect(tokens, 0)
-	w.Transferring(w.now, n, w.rates)
+	w.Transferring(w.now, n)
 	return n
 }
 
@@ -69,7 +68,7 @@ func (w *wire) wait(ms float64) { w.now = w.now.Add(fleet.Duration(ms)) }
 
 // left is how many tokens of a leg are still to be transferred according to the accounts.
 func (w *wire) left(n uint32) float64 {
-	w.advanceLink(w.now, w.endpoints.Get(0), 0, w.rates)
+	w.advanceLink(w.now, w.endpoints.Get(0))
 	e := w.endpoints.Get(0)
 	return e.pendingTransfers[e.pendingOf(n)].left
 }
@@ -77,8 +76,8 @@ func (w *wire) left(n uint32) float64 {
 // TestWhoLeavesTheLink: when a transfer ends for any reason, the remaining one has the link to itself.
 func TestWhoLeavesTheLink(t *testing.T) {
 	for name, end := range map[string]func(w *wire, n uint32){
-		"its first byte came": func(w *wire, n uint32) { w.Computed(w.now, n, w.rates) },
-		"its client left":     func(w *wire, n uint32) { w.Close(w.now, n, fleet.ClientGone, 0, w.rates) },
+		"its first byte came": func(w *wire, n uint32) { w.Computed(w.now, n) },
+		"its client left":     func(w *wire, n uint32) { w.Close(w.now, n, fleet.ClientGone, 0) },
 	} {
 		w := newWire(0.1)
 		other, n := w.hand(4000), w.hand(4000)
@@ -105,12 +104,12 @@ func TestLinkClock(t *testing.T) {
 		t.Errorf("after 50 ms, ten times the same: %.0f tokens are left, want 3500", got)
 	}
 	w.wait(1050)
-	w.Transferring(w.now, n, w.rates)
+	w.Transferring(w.now, n)
 	w.wait(60)
 	if got := w.left(n); !near(got, 3400) {
 		t.Errorf("60 ms after it was asked again %.0f tokens are left, want 3400", got)
 	}
-	if j := w.Computed(w.now, n, w.rates); !near(j.TransferArea, 60) {
+	if j := w.Computed(w.now, n); !near(j.TransferArea, 60) {
 		t.Errorf("alone for 60 ms it was among %.2f", j.TransferArea/60)
 	}
 }
@@ -121,7 +120,7 @@ func TestLinkMs(t *testing.T) {
 	w.hand(4000)
 	check := func(what string, tokens, in, want float64) {
 		t.Helper()
-		if got := w.Reader().LinkMs(w.now, 0, w.rates.transfer, tokens, in); !near(got, want) {
+		if got := w.Reader().LinkMs(w.now, 0, Transfer{0.1, 10}, tokens, in); !near(got, want) {
 			t.Errorf("%s: %.1f ms, want %.1f", what, got, want)
 		}
 	}
@@ -158,7 +157,7 @@ func TestLinkPasses(t *testing.T) {
 				switch p := &e.pendingTransfers[i]; {
 				case at == begins[i]*ticks:
 					now := start.Add(time.Duration(begins[i]) * time.Millisecond)
-					w.advanceLink(now, e, 0, w.rates)
+					w.advanceLink(now, e)
 					p.begun, p.left = true, p.tokens
 					left[i] = p.left
 				case at < begins[i]*ticks:
@@ -174,7 +173,7 @@ func TestLinkPasses(t *testing.T) {
 				}
 			}
 		}
-		w.advanceLink(start.Add(400*time.Millisecond), e, 0, w.rates)
+		w.advanceLink(start.Add(400*time.Millisecond), e)
 		for i := range n {
 			if got := e.pendingTransfers[i].left; math.Abs(got-left[i]) > 10 {
 				t.Fatalf("transfer %d of %+v has %.0f tokens left, want %.0f", i, begins, got, left[i])
@@ -216,9 +215,8 @@ func clone(t *Table) Table {
 // order, readers change nothing and predict plausible waits, and closing all jobs leaves nothing.
 func TestAccounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		table, now := New(Config{Ahead: 100 * time.Millisecond, Patience: 5, Promote: time.Minute}), time.Unix(1000, 0)
-		perToken := rapid.SampledFrom([]float64{0.01, 0.1, 2}).Draw(t, "speed")
-		r := rates(perToken)
+		perToken, now := rapid.SampledFrom([]float64{0.01, 0.1, 2}).Draw(t, "speed"), time.Unix(1000, 0)
+		table := New(Config{Ahead: 100 * time.Millisecond, Patience: 5, Promote: time.Minute}, rates(perToken))
 		for slot := range 2 {
 			table.AddEndpoint(slot)
 			table.Describe(slot, rapid.IntRange(0, 4).Draw(t, "places"), rapid.Int64Range(0, 50_000).Draw(t, "memory"))
@@ -233,8 +231,8 @@ func TestAccounts(t *testing.T) {
 				{Endpoint: pick.Endpoint{Slot: 1, Load: reader.Load(1)}, Cached: pick.Cached{CachedTokens: 500}},
 			} {
 				c.Pace = pace
-				c.Wait = reader.Expect(&q, &c.Endpoint, &c.Cached, 0, &pace, r.DecodeMs(c.Slot), r)
-				wait, link := reader.ExpectDecode(now, &c, 1000, 50, r)
+				c.Wait = reader.Expect(&q, &c.Endpoint, &c.Cached, 0, &pace)
+				wait, link := reader.ExpectDecode(now, &c, 1000, 50)
 				for _, w := range []pick.Wait{c.Wait, wait} {
 					if !(w.WaitMs >= 0 && w.WaitMs < 1e9 && w.Occupancy >= 0 && w.OccupancyMs >= 0 && w.Decoding >= 0 &&
 						w.Prompts >= 0) {
@@ -269,11 +267,11 @@ func TestAccounts(t *testing.T) {
 			n := open[i]
 			open, free = append(open[:i], open[i+1:]...), append(free, n)
 			outcome := rapid.SampledFrom([]fleet.Outcome{fleet.OK, fleet.ClientGone}).Draw(t, "outcome")
-			table.Close(now, n, outcome, rapid.IntRange(0, 40).Draw(t, "answer"), r)
+			table.Close(now, n, outcome, rapid.IntRange(0, 40).Draw(t, "answer"))
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(-5, 500).Draw(t, "ms")) * time.Millisecond)
-			r.inOrder = rapid.Bool().Draw(t, "in order")
+			table.rates = steady{perToken, rapid.Bool().Draw(t, "in order"), Transfer{perToken, 10}}
 			what := rapid.IntRange(0, 9).Draw(t, "what")
 			switch {
 			case what < 4:
@@ -295,24 +293,24 @@ func TestAccounts(t *testing.T) {
 					MaxTokens: rapid.IntRange(0, 200).Draw(t, "most"), MsPerToken: perToken, TTFTMs: 100, ReadyMs: 200,
 					MayQueue: leg != fleet.LegDecode && rapid.Bool().Draw(t, "queues"),
 				}
-				if !table.Open(now, n, w, r).Queued {
-					table.Send(now, n, r)
+				if !table.Open(now, n, w).Queued {
+					table.Send(now, n)
 				}
 				open = append(open, n)
 			case len(open) == 0:
 			case what < 6:
 				n := open[rapid.IntRange(0, len(open)-1).Draw(t, "of")]
 				if j := table.Reader().Job(n); !j.Queued && !j.computed {
-					if table.Computed(now, n, r); j.Timed {
-						table.Rebase(now, j.Slot, r)
+					if table.Computed(now, n); j.Timed {
+						table.Rebase(now, j.Slot)
 					}
 				}
 			case what == 6:
-				table.Transferring(now, open[rapid.IntRange(0, len(open)-1).Draw(t, "of")], r)
+				table.Transferring(now, open[rapid.IntRange(0, len(open)-1).Draw(t, "of")])
 			default:
 				end(rapid.IntRange(0, len(open)-1).Draw(t, "of"))
 			}
-			for _, s := range table.Dispatch(now, r, nil) {
+			for _, s := range table.Dispatch(now, nil) {
 				if j := table.Reader().Job(s.N); j.Queued || j.Sent != now || s.Ms < 0 {
 					t.Fatalf("dispatched %+v", j)
 				}
@@ -338,27 +336,26 @@ func TestAccounts(t *testing.T) {
 // TestFirstByteHeardOfLate: the first byte of another router's stream, heard of after a later one here, leaves what is
 // still to wait as it would be had it been heard of in time; so do its end without an answer and a whole answer.
 func TestFirstByteHeardOfLate(t *testing.T) {
-	r := rates(0.01)
 	for name, end := range map[string]func(w *wire, at time.Time, n uint32){
 		"its first byte came": func(w *wire, at time.Time, n uint32) {
-			w.Computed(at, n, r)
-			w.Rebase(at, 0, r)
+			w.Computed(at, n)
+			w.Rebase(at, 0)
 		},
-		"its client left": func(w *wire, at time.Time, n uint32) { w.Close(at, n, fleet.ClientGone, 0, r) },
-		"its answer came": func(w *wire, at time.Time, n uint32) { w.Computed(at, n, r) },
+		"its client left": func(w *wire, at time.Time, n uint32) { w.Close(at, n, fleet.ClientGone, 0) },
+		"its answer came": func(w *wire, at time.Time, n uint32) { w.Computed(at, n) },
 	} {
 		until := func(late bool) time.Time {
 			w := newWire(0.01)
 			for n := range uint32(3) {
 				w.Open(w.now, n, Work{
 					Class: fleet.Turn, Stream: n > 0 || name != "its answer came", PromptTokens: 4000, MsPerToken: 0.01,
-				}, r)
-				w.Send(w.now, n, r)
+				})
+				w.Send(w.now, n)
 			}
 			at := w.now.Add(fleet.Duration(85))
 			first := func() {
-				w.Computed(w.now.Add(fleet.Duration(100)), 1, r)
-				w.Rebase(w.now.Add(fleet.Duration(100)), 0, r)
+				w.Computed(w.now.Add(fleet.Duration(100)), 1)
+				w.Rebase(w.now.Add(fleet.Duration(100)), 0)
 			}
 			if !late {
 				end(w, at, 0)

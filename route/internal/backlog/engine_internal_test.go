@@ -15,9 +15,8 @@ import (
 type engine struct {
 	Table
 	rapid.TB
-	now   time.Time
-	rates steady
-	next  uint32
+	now  time.Time
+	next uint32
 
 	prompts  []uint32 // at the engine
 	begun    time.Time
@@ -28,7 +27,7 @@ type engine struct {
 
 func newEngine(t rapid.TB, c Config) *engine {
 	c.Patience, c.Promote = 5, time.Minute
-	e := &engine{Table: New(c), TB: t, now: time.Unix(1000, 0), rates: rates(0.1), waits: map[uint32]bool{}}
+	e := &engine{Table: New(c, rates(0.1)), TB: t, now: time.Unix(1000, 0), waits: map[uint32]bool{}}
 	e.AddEndpoint(0)
 	return e
 }
@@ -38,11 +37,11 @@ func (e *engine) ask(tokens int, stream bool) (n uint32) {
 	n, e.next = e.next, e.next+1
 	if e.Open(e.now, n, Work{
 		Class: fleet.Turn, Stream: stream, PromptTokens: tokens, OutputTokens: 20, MsPerToken: 0.1, MayQueue: true,
-	}, e.rates).Queued {
+	}).Queued {
 		e.waits[n] = true
 		return n
 	}
-	e.Send(e.now, n, e.rates)
+	e.Send(e.now, n)
 	e.compute(n)
 	return n
 }
@@ -56,8 +55,8 @@ func (e *engine) compute(n uint32) {
 
 // first is the first byte of a job's answer.
 func (e *engine) first(n uint32) {
-	if j := e.Computed(e.now, n, e.rates); j.Timed {
-		e.Rebase(e.now, 0, e.rates)
+	if j := e.Computed(e.now, n); j.Timed {
+		e.Rebase(e.now, 0)
 	}
 }
 
@@ -67,8 +66,8 @@ func (e *engine) end(n uint32, o fleet.Outcome) {
 		e.prompts = slices.Delete(e.prompts, i, i+1)
 	}
 	delete(e.waits, n)
-	e.Close(e.now, n, o, 1, e.rates)
-	for _, d := range e.Dispatch(e.now, e.rates, nil) {
+	e.Close(e.now, n, o, 1)
+	for _, d := range e.Dispatch(e.now, nil) {
 		if !e.waits[d.N] {
 			e.Fatalf("%d is sent, which was not queued", d.N)
 		}
@@ -118,7 +117,6 @@ func (e *engine) wantSent(want ...uint32) {
 func (e *engine) wait(tokens int) float64 {
 	return e.Reader().Expect(
 		&Newcomer{Now: e.now, PromptTokens: tokens}, &pick.Endpoint{}, &pick.Cached{}, 0, &pick.Pace{MsPerToken: 0.1},
-		e.rates.DecodeMs(0), e.rates,
 	).WaitMs
 }
 
@@ -328,11 +326,11 @@ func TestMemoryIsWaitedFor(t *testing.T) {
 		at := &pick.Cached{CachedTokens: tt.takes, Resident: int64(tt.requests) * (each + 20)}
 		ask := &Newcomer{Now: e.now, PromptTokens: tt.takes}
 		pace := &pick.Pace{MsPerToken: 0.1}
-		got := e.Reader().Expect(ask, &pick.Endpoint{}, at, 0, pace, e.rates.DecodeMs(0), e.rates)
+		got := e.Reader().Expect(ask, &pick.Endpoint{}, at, 0, pace)
 		if !near(got.WaitMs, tt.want) {
 			t.Errorf("%s: it is to wait %.1f ms, want %.1f", tt.name, got.WaitMs, tt.want)
 		}
-		own := e.Reader().Use(e.now, &pick.Endpoint{}, at.Resident, e.rates).WaitMs
+		own := e.Reader().Use(e.now, &pick.Endpoint{}, at.Resident).WaitMs
 		if busy := tt.want > 0; busy != (own > 0) {
 			t.Errorf("%s: what comes now is to wait %.1f ms", tt.name, own)
 		}

@@ -17,30 +17,17 @@ type Newcomer struct {
 }
 
 // Expect says how long a request would wait at an endpoint that holds some of its prompt, of that shared with all
-// others, and computes at some pace. decodeMs is its DecodeMs.
-func (r Reader) Expect(
-	q *Newcomer,
-	c *pick.Endpoint,
-	h *pick.Cached,
-	shared int,
-	p *pick.Pace,
-	decodeMs float64,
-	rates Rates,
-) (w pick.Wait) {
-	e := r.t.endpoints.Get(c.Slot)
+// others, and computes at some pace.
+func (r Reader) Expect(q *Newcomer, c *pick.Endpoint, h *pick.Cached, shared int, p *pick.Pace) (w pick.Wait) {
+	e, decodeMs := r.t.endpoints.Get(c.Slot), r.t.rates.DecodeMs(c.Slot)
 	sent, queued, queuedMs := e.sent(), 0, 0.0
 	if e.queue.n > 0 {
-		queued, queuedMs, w.Overtaken = r.t.jobsBefore(
-			q.Now,
-			e,
-			&q.Asker,
-			float64((float64(q.PromptTokens-h.CachedTokens)+p.Fetching(h.Far))*p.MsPerToken),
-			p.MsPerToken,
-		)
+		own := float64((float64(q.PromptTokens-h.CachedTokens) + p.Fetching(h.Far)) * p.MsPerToken)
+		queued, queuedMs, w.Overtaken = r.t.jobsBefore(q.Now, e, &q.Asker, own, p.MsPerToken)
 	}
 	competing := r.t.competing(q.Now, e, sent, decodeMs) + queued
 	takes := q.PromptTokens - shared + q.OutputTokens
-	w.WaitMs = queuedMs + r.t.wait(q.Now, e, c, p.MsPerToken, decodeMs, competing, rates, memory{h.Resident, takes})
+	w.WaitMs = queuedMs + r.t.wait(q.Now, e, c, p.MsPerToken, decodeMs, competing, memory{h.Resident, takes})
 	w.Prompts, w.Decoding = e.prompts.streams, e.decoding(sent)
 	if !r.t.cfg.Without.Has(ablation.Occupancy) {
 		w.Occupancy, w.OccupancyMs = e.occupancy(c, h.Resident, takes, decodeMs)
@@ -51,22 +38,18 @@ func (r Reader) Expect(
 // ExpectDecode says how long a decode leg would wait whose prompt is computed elsewhere in readyMs, and how the prompt
 // comes to it. c is the row of the same endpoint for all of the request.
 func (r Reader) ExpectDecode(
-	now time.Time,
-	c *pick.Candidate,
-	promptTokens int,
-	readyMs float64,
-	rates Rates,
+	now time.Time, c *pick.Candidate, promptTokens int, readyMs float64,
 ) (pick.Wait, pick.Link) {
-	speed := rates.Transfer(now, c.Slot)
+	speed := r.t.rates.Transfer(now, c.Slot)
 	w, l := c.Wait, pick.Link{MsPerToken: speed.MsPerToken, FixedMs: speed.FixedMs}
 	if !r.t.cfg.Without.Has(ablation.Links) {
 		l.WaitMs = r.LinkMs(now, c.Slot, speed, float64(promptTokens-c.CachedTokens), readyMs)
 		l.DelayMs = l.WaitMs
 	}
 	// Pending legs have a place by the time that this one is ready, or are in front of it.
-	e, decodeMs := r.t.endpoints.Get(c.Slot), rates.DecodeMs(c.Slot)
+	e, decodeMs := r.t.endpoints.Get(c.Slot), r.t.rates.DecodeMs(c.Slot)
 	m := memory{c.Resident, promptTokens - c.CachedTokens}
-	w.WaitMs = l.WaitMs + max(0, r.t.wait(now, e, &c.Endpoint, c.MsPerToken, decodeMs, e.sent(), rates, m)-readyMs)
+	w.WaitMs = l.WaitMs + max(0, r.t.wait(now, e, &c.Endpoint, c.MsPerToken, decodeMs, e.sent(), m)-readyMs)
 	return w, l
 }
 
@@ -80,13 +63,14 @@ type Use struct {
 
 // Use says what of an endpoint is in use. resident is the tokens of memory that its outstanding requests take. Of the
 // row of a candidate it needs Slot, Load.EngineWaiting and EngineRequests.
-func (r Reader) Use(now time.Time, c *pick.Endpoint, resident int64, rates Rates) Use {
-	e, perToken, decodeMs := r.t.endpoints.Get(c.Slot), rates.MsPerToken(c.Slot), rates.DecodeMs(c.Slot)
+func (r Reader) Use(now time.Time, c *pick.Endpoint, resident int64) Use {
+	e := r.t.endpoints.Get(c.Slot)
+	perToken, decodeMs := r.t.rates.MsPerToken(c.Slot), r.t.rates.DecodeMs(c.Slot)
 	u := Use{Requests: e.sent(), Places: e.places}
-	u.PromptMs = r.t.turnMs(now, e, &pick.Endpoint{Slot: c.Slot}, perToken, decodeMs, 0, rates)
+	u.PromptMs = r.t.turnMs(now, e, &pick.Endpoint{Slot: c.Slot}, perToken, decodeMs, 0)
 	competing := r.t.competing(now, e, u.Requests, decodeMs)
 	wait := func(competing int) float64 {
-		return r.t.wait(now, e, c, perToken, decodeMs, competing, rates, memory{resident, 0})
+		return r.t.wait(now, e, c, perToken, decodeMs, competing, memory{resident, 0})
 	}
 	// placeFreeMs takes queued requests for answers, which end sooner than prompts: none may wait less for them
 	u.WaitMs = float64(float64(e.queue.tokens)*perToken) + max(wait(competing), wait(competing+e.queue.n))
@@ -111,27 +95,16 @@ func (t *Table) competing(now time.Time, e *endpoint, sent int, decodeMs float64
 
 // wait is how long a new prompt waits in ms, for its turn and for memory.
 func (t *Table) wait(
-	now time.Time,
-	e *endpoint,
-	c *pick.Endpoint,
-	perToken, decodeMs float64,
-	competing int,
-	rates Rates,
-	m memory,
+	now time.Time, e *endpoint, c *pick.Endpoint, perToken, decodeMs float64, competing int, m memory,
 ) float64 {
-	return max(t.turnMs(now, e, c, perToken, decodeMs, competing, rates), t.memoryMs(e, m, competing, decodeMs))
+	return max(t.turnMs(now, e, c, perToken, decodeMs, competing), t.memoryMs(e, m, competing, decodeMs))
 }
 
 // turnMs is how long a new prompt waits for its turn, in ms: for the prompts in front, or for a place if all are taken.
 // If a place is free by the router's accounts, or the number of places is unknown, the queue that the engine reports
 // counts: it empties as its requests end.
 func (t *Table) turnMs(
-	now time.Time,
-	e *endpoint,
-	c *pick.Endpoint,
-	perToken, decodeMs float64,
-	competing int,
-	rates Rates,
+	now time.Time, e *endpoint, c *pick.Endpoint, perToken, decodeMs float64, competing int,
 ) float64 {
 	p, left := &e.prompts, 0.0
 	if tokens := e.load.PrefillTokens - e.queue.tokens; tokens > 0 {
@@ -143,7 +116,7 @@ func (t *Table) turnMs(
 			left = min(-due, float64(float64(fit.Outlier*p.streamTokens)*perToken))
 		}
 		if !t.cfg.Without.Has(ablation.Late) {
-			left = max(left, t.lateNonStreaming(p, now, perToken, rates))
+			left = max(left, t.lateNonStreaming(p, now, perToken))
 		}
 	}
 	if e.places > 0 && competing >= e.places {

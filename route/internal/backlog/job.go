@@ -41,6 +41,7 @@ type Asker struct {
 // Job is the work of one lease and what was observed of it.
 type Job struct {
 	Work
+	n        uint32 // of its lease
 	open     bool
 	computed bool    // its first byte has come
 	counted  bool    // among its tenant's running jobs, of which there is a limit
@@ -89,10 +90,10 @@ type Job struct {
 }
 
 // Open adds a job and queues it at the router if that is better, see Job.Queued. Otherwise it must be sent.
-func (t *Table) Open(now time.Time, n uint32, w Work, rates Rates) *Job {
+func (t *Table) Open(now time.Time, n uint32, w Work) *Job {
 	j, e := t.jobs.Grow(int(n)), t.endpoints.Get(w.Slot)
 	*j = newJob(now, w)
-	j.open = true
+	j.n, j.open = n, true
 	if w.Foreign { // other routers do not tell
 		j.unshared = int64(float64(float64(j.context) * float64(t.unsharedShare)))
 	} else if j.unshared = max(0, j.context-int64(w.SharedTokens)); j.context > 0 {
@@ -101,8 +102,8 @@ func (t *Table) Open(now time.Time, n uint32, w Work, rates Rates) *Job {
 	if w.Class != fleet.Auxiliary {
 		j.tenant = t.tenants.enter(now.Add(t.clockOffset), w.Tenant)
 	}
-	if w.Foreign && j.QueuedThere || !w.Foreign && t.mustQueue(now, e, j, rates) {
-		t.enqueue(now, e, n, j)
+	if w.Foreign && j.QueuedThere || !w.Foreign && t.mustQueue(now, e, j) {
+		t.enqueue(now, e, j)
 	}
 	l := &e.load
 	j.count(l, 1)
@@ -152,10 +153,14 @@ func (j *Job) count(l *fleet.Load, by int) {
 	}
 }
 
-// Send records that the engine gets a job now, and returns the expected ms of its prefill.
-func (t *Table) Send(now time.Time, n uint32, rates Rates) (ms float64) {
+// Send records that the engine gets a job now, of this router or another, and returns the expected ms of its prefill.
+func (t *Table) Send(now time.Time, n uint32) (ms float64) {
 	j := t.jobs.Get(int(n))
 	e := t.endpoints.Get(j.Slot)
+	if j.Queued {
+		t.dequeue(e, j)
+		e.queue.sentAt, e.queue.idleSince = now, time.Time{}
+	}
 	if j.Class == fleet.Auxiliary {
 		j.Sent = now
 		return 0
@@ -168,29 +173,21 @@ func (t *Table) Send(now time.Time, n uint32, rates Rates) (ms float64) {
 	}
 	t.tenants.charge(now.Add(t.clockOffset), j.tenant, j.Prefill, j.QueueClass.Share)
 	j.WaitedForPlace = e.places > 0 && others >= e.places
-	j.overdue = t.overdueAt(j, rates)
+	j.overdue = t.overdueAt(j)
 	if j.Prefill <= 0 {
 		return 0
 	}
-	return e.push(now, n, j)
-}
-
-// SentElsewhere records that another router has sent the engine a job.
-func (t *Table) SentElsewhere(now time.Time, n uint32, rates Rates) (ms float64) {
-	if j := t.jobs.Get(int(n)); j.Queued {
-		t.takeOut(now, t.endpoints.Get(j.Slot), n, j)
-	}
-	return t.Send(now, n, rates)
+	return e.push(now, j)
 }
 
 // Transferring records that a prompt has been computed and its decoder asked.
-func (t *Table) Transferring(now time.Time, n uint32, rates Rates) {
+func (t *Table) Transferring(now time.Time, n uint32) {
 	j := t.jobs.Get(int(n))
 	if j.Leg != fleet.LegDecode || j.computed {
 		return
 	}
 	e := t.endpoints.Get(j.Slot)
-	t.advanceLink(now, e, j.Slot, rates)
+	t.advanceLink(now, e)
 	j.WaitedForPlace = e.places > 0 && e.sent()-len(e.pendingTransfers) >= e.places
 	j.Handed, j.linkArea = now, e.link.area
 	if i := e.pendingOf(n); i >= 0 {
@@ -200,7 +197,7 @@ func (t *Table) Transferring(now time.Time, n uint32, rates Rates) {
 }
 
 // Computed records the first byte of a job's answer. After a Timed one, and once its speed is learnt, call Rebase.
-func (t *Table) Computed(now time.Time, n uint32, rates Rates) *Job {
+func (t *Table) Computed(now time.Time, n uint32) *Job {
 	j := t.jobs.Get(int(n))
 	e := t.endpoints.Get(j.Slot)
 	j.First, j.computed = now, true
@@ -214,7 +211,7 @@ func (t *Table) Computed(now time.Time, n uint32, rates Rates) *Job {
 	case fleet.LegDecode:
 		l.TransferRequests--
 		l.TransferTokens -= j.Transfer
-		t.transferArrived(now, e, j.Slot, n, rates)
+		t.transferArrived(now, e, j)
 		j.TransferArea = e.link.area - j.linkArea
 	case fleet.LegUnsplit:
 	}
@@ -224,14 +221,14 @@ func (t *Table) Computed(now time.Time, n uint32, rates Rates) *Job {
 		e.prompting(now)
 		t.computedStream(e, j)
 	default:
-		t.removeNonStreaming(now, e, n, j, rates)
+		t.removeNonStreaming(now, e, j)
 	}
 	j.Concurrent, j.promptMs = max(0, e.decoding(e.sent())-1), e.prompting(now)
 	return j
 }
 
 // Close removes a job that ended so, with this many tokens answered. The job is valid until its number is reused.
-func (t *Table) Close(now time.Time, n uint32, outcome fleet.Outcome, outputTokens int, rates Rates) *Job {
+func (t *Table) Close(now time.Time, n uint32, outcome fleet.Outcome, outputTokens int) *Job {
 	j := t.jobs.Get(int(n))
 	e := t.endpoints.Get(j.Slot)
 	j.open = false
@@ -239,9 +236,9 @@ func (t *Table) Close(now time.Time, n uint32, outcome fleet.Outcome, outputToke
 		j.counted = false
 		j.tenant.running--
 	}
-	t.removeRequest(now, e, n, j, rates)
+	t.removeRequest(now, e, j)
 	if j.Queued {
-		t.dequeue(e, n, j)
+		t.dequeue(e, j)
 		e.load.PrefillTokens -= j.Prefill
 	} else if !j.computed {
 		e.load.PrefillTokens -= j.Prefill
@@ -249,9 +246,9 @@ func (t *Table) Close(now time.Time, n uint32, outcome fleet.Outcome, outputToke
 		case j.Prefill <= 0:
 		case j.Stream:
 			e.prompting(now)
-			t.withdrawStream(now, e, j, rates)
+			t.withdrawStream(now, e, j)
 		default:
-			t.removeNonStreaming(now, e, n, j, rates)
+			t.removeNonStreaming(now, e, j)
 		}
 	}
 	e.load.DecodeTokens -= j.decode
@@ -279,14 +276,14 @@ func (t *Table) Close(now time.Time, n uint32, outcome fleet.Outcome, outputToke
 // removeRequest removes an ending job from the count of requests. A prefill leg is outstanding until its prompt is
 // computed, and in transfer until its decoder has the KV cache. A decode leg is outstanding from the beginning, and in
 // transfer until its first byte.
-func (t *Table) removeRequest(now time.Time, e *endpoint, n uint32, j *Job, rates Rates) {
+func (t *Table) removeRequest(now time.Time, e *endpoint, j *Job) {
 	l := &e.load
 	inTransfer := j.Leg != fleet.LegUnsplit && j.computed == (j.Leg == fleet.LegPrefill)
 	if inTransfer {
 		l.TransferRequests--
 		l.TransferTokens -= j.Transfer
 		if j.Leg == fleet.LegDecode {
-			t.transferArrived(now, e, j.Slot, n, rates)
+			t.transferArrived(now, e, j)
 		}
 	}
 	if !inTransfer || j.Leg == fleet.LegDecode {

@@ -16,13 +16,13 @@ type link struct {
 }
 
 // advanceLink accounts for the time since the last call. Call it before a transfer begins or ends.
-func (t *Table) advanceLink(now time.Time, e *endpoint, slot int, rates Rates) {
+func (t *Table) advanceLink(now time.Time, e *endpoint) {
 	if fleet.Ms(now.Sub(e.link.at)) <= 0 {
 		return
 	}
 	each, area := 0.0, 0.0
 	if len(e.pendingTransfers) > 0 {
-		each, area = t.linkProgress(now, e, rates.Transfer(now, slot).MsPerToken)
+		each, area = t.linkProgress(now, e, t.rates.Transfer(now, e.slot).MsPerToken)
 	}
 	e.link.at = now
 	e.link.area += area
@@ -113,9 +113,9 @@ func (e *endpoint) pendingOf(n uint32) int {
 
 // transferArrived removes a decode leg from the pending transfers and from the link. Until then it occupies no slot,
 // and whole requests cannot use its blocks.
-func (t *Table) transferArrived(now time.Time, e *endpoint, slot int, n uint32, rates Rates) {
-	t.advanceLink(now, e, slot, rates)
-	if i := e.pendingOf(n); i >= 0 {
+func (t *Table) transferArrived(now time.Time, e *endpoint, j *Job) {
+	t.advanceLink(now, e)
+	if i := e.pendingOf(j.n); i >= 0 {
 		e.pendingTransfers = slices.Delete(e.pendingTransfers, i, i+1)
 	}
 }

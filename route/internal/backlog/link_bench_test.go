@@ -17,7 +17,7 @@ func BenchmarkLink(b *testing.B) {
 				for i := range n {
 					k := w.expect(1000+i, 0)
 					w.endpoints.Get(0).pendingTransfers[k].stream = stream
-					w.Transferring(w.now, k, w.rates)
+					w.Transferring(w.now, k)
 				}
 				return w
 			}
@@ -26,7 +26,7 @@ func BenchmarkLink(b *testing.B) {
 				w := fill()
 				w.wait(1)
 				for b.Loop() {
-					w.Reader().LinkMs(w.now, 0, w.rates.transfer, 1000, 10)
+					w.Reader().LinkMs(w.now, 0, Transfer{0.1, 10}, 1000, 10)
 				}
 			})
 			b.Run(name+"begin and end", func(b *testing.B) {
@@ -34,15 +34,15 @@ func BenchmarkLink(b *testing.B) {
 				for i := uint32(0); b.Loop(); i++ {
 					w.wait(1)
 					k := w.expect(1000, 0)
-					w.Transferring(w.now, k, w.rates)
-					w.Close(w.now, i, 0, 0, w.rates)
+					w.Transferring(w.now, k)
+					w.Close(w.now, i, 0, 0)
 				}
 			})
 			b.Run(name+"candidate late", func(b *testing.B) {
 				w := fill()
 				w.wait(0.1 * float64(n) * float64(1000+n/2))
 				for b.Loop() {
-					w.Reader().LinkMs(w.now, 0, w.rates.transfer, 1000, 10)
+					w.Reader().LinkMs(w.now, 0, Transfer{0.1, 10}, 1000, 10)
 				}
 			})
 		}

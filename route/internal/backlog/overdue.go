@@ -14,11 +14,11 @@ const mostLength = 2
 // overdueAt is when a job's answer becomes overdue if its endpoint gives no sign of life: after fit.Outlier times the
 // predicted time to first token, or fit.Bound times before any sample of the endpoint. It is zero for never, if its
 // duration cannot be predicted.
-func (t *Table) overdueAt(j *Job, rates Rates) time.Time {
+func (t *Table) overdueAt(j *Job) time.Time {
 	if t.cfg.Silent < 0 || j.Class != fleet.Turn || j.TTFTMs <= 0 {
 		return time.Time{}
 	}
-	known, times := rates.Known(j.Slot), float64(fit.Outlier)
+	known, times := t.rates.Known(j.Slot), float64(fit.Outlier)
 	if !known.Own {
 		if times = fit.Bound; !known.Any {
 			return time.Time{}
@@ -111,10 +111,10 @@ const longestAnswer = 16_384
 
 // LongestMs is how long the longest answer of an endpoint may take that is not streamed, 0 where its speed is unknown:
 // most is the largest limit that a client has stated, context the engine's, 0 for none.
-func (r Reader) LongestMs(slot, most, context int, rates Rates) float64 {
+func (r Reader) LongestMs(slot, most, context int) float64 {
 	tokens := max(most, longestAnswer)
 	if context > 0 {
 		tokens = min(tokens, context)
 	}
-	return float64(mostLength*float64(tokens)) * rates.Known(slot).MsPerAnswer
+	return float64(mostLength*float64(tokens)) * r.t.rates.Known(slot).MsPerAnswer
 }

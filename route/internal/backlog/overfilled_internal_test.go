@@ -24,16 +24,16 @@ func newOverfills(memory int64) *overfills {
 // ask opens a prompt of so many tokens, and sends it if it is not queued.
 func (w *overfills) ask(tokens int) (n uint32, queued bool) {
 	n, w.next = w.next, w.next+1
-	j := w.Open(w.now, n, Work{Class: fleet.Turn, Stream: true, PromptTokens: tokens, MayQueue: true}, w.rates)
+	j := w.Open(w.now, n, Work{Class: fleet.Turn, Stream: true, PromptTokens: tokens, MayQueue: true})
 	if queued = j.Queued; !queued {
-		w.Send(w.now, n, w.rates)
+		w.Send(w.now, n)
 		w.sent = append(w.sent, n)
 	}
 	return n, queued
 }
 
 func (w *overfills) end(n uint32, o fleet.Outcome) {
-	w.Close(w.now, n, o, 0, w.rates)
+	w.Close(w.now, n, o, 0)
 	for i, s := range w.sent {
 		if s == n {
 			w.sent = append(w.sent[:i], w.sent[i+1:]...)
@@ -43,7 +43,7 @@ func (w *overfills) end(n uint32, o fleet.Outcome) {
 }
 
 func (w *overfills) dispatch() {
-	for _, d := range w.Dispatch(w.now, w.rates, nil) {
+	for _, d := range w.Dispatch(w.now, nil) {
 		w.sent = append(w.sent, d.N)
 	}
 }

@@ -83,14 +83,14 @@ func (p *prompts) latest(at time.Time) time.Time {
 }
 
 // push appends a job's prompt and returns the expected ms of its prefill.
-func (e *endpoint) push(now time.Time, n uint32, j *Job) (took float64) {
+func (e *endpoint) push(now time.Time, j *Job) (took float64) {
 	p := &e.prompts
 	e.prompting(now)
 	took = float64(float64(j.Prefill) * max(j.MsPerToken, 0))
 	if p.until.Before(now) {
 		p.until = now
 	}
-	p.addPrompt(now, n, j, fleet.Ms(p.until.Sub(now)))
+	p.addPrompt(now, j, fleet.Ms(p.until.Sub(now)))
 	p.until = p.until.Add(fleet.Duration(took))
 	if j.Stream {
 		if p.streams == 0 {
@@ -103,7 +103,7 @@ func (e *endpoint) push(now time.Time, n uint32, j *Job) (took float64) {
 }
 
 // addPrompt records the position of a job's prompt in the queue; front is the expected ms of the prompts in front.
-func (p *prompts) addPrompt(now time.Time, n uint32, j *Job, front float64) {
+func (p *prompts) addPrompt(now time.Time, j *Job, front float64) {
 	w := &p.nonStreaming
 	if j.Stream && p.streams == 0 {
 		// Its first byte measures what is computed from now on. The prompts in front are done as far as is known.
@@ -116,7 +116,7 @@ func (p *prompts) addPrompt(now time.Time, n uint32, j *Job, front float64) {
 	j.End, j.TokensBefore = w.queued, float64(front/max(j.MsPerToken, LeastMsPerToken))
 	p.arrivals.note(now, j.End)
 	if !j.Stream {
-		w.open = append(w.open, n)
+		w.open = append(w.open, j.n)
 		w.tokens += j.Prefill
 		j.ready = p.until.Add(fleet.Duration(float64(float64(j.Prefill) * j.MsPerToken)))
 	}
@@ -136,11 +136,11 @@ func (t *Table) computedStream(e *endpoint, j *Job) {
 }
 
 // withdrawStream removes the prompt of a stream that ends without an answer.
-func (t *Table) withdrawStream(now time.Time, e *endpoint, j *Job, rates Rates) {
+func (t *Table) withdrawStream(now time.Time, e *endpoint, j *Job) {
 	p := &e.prompts
 	until := p.until
 	p.removeStream(j)
-	perToken := rates.MsPerToken(j.Slot)
+	perToken := t.rates.MsPerToken(j.Slot)
 	p.until = p.latest(now).Add(p.remaining(perToken))
 	if p.nonStreaming.tokens > 0 && p.until.After(until) { // the engine's progress is unknown
 		p.until = until
@@ -161,8 +161,8 @@ func (p *prompts) remaining(perToken float64) time.Duration {
 }
 
 // Rebase recomputes when the remaining prompts are expected to be done, from now on and at the latest speed.
-func (t *Table) Rebase(now time.Time, slot int, rates Rates) {
-	p, perToken := &t.endpoints.Get(slot).prompts, rates.MsPerToken(slot)
+func (t *Table) Rebase(now time.Time, slot int) {
+	p, perToken := &t.endpoints.Get(slot).prompts, t.rates.MsPerToken(slot)
 	p.until = p.latest(now).Add(p.remaining(perToken))
 	t.delayNonStreaming(p, perToken)
 }
@@ -202,16 +202,16 @@ func (t *Table) computedUpTo(w *nonStreaming, end int64) (tokens int64) {
 }
 
 // removeNonStreaming removes the prompt of a non-streamed answer that has come or failed.
-func (t *Table) removeNonStreaming(now time.Time, e *endpoint, n uint32, j *Job, rates Rates) {
+func (t *Table) removeNonStreaming(now time.Time, e *endpoint, j *Job) {
 	p := &e.prompts
 	w := &p.nonStreaming
 	if j.computed {
 		w.between += t.computedUpTo(w, j.End)
-	} else if i := slices.Index(w.open, n); i >= 0 {
+	} else if i := slices.Index(w.open, j.n); i >= 0 {
 		w.open = slices.Delete(w.open, i, i+1)
 		w.tokens -= j.Prefill
 	}
-	perToken := rates.MsPerToken(j.Slot)
+	perToken := t.rates.MsPerToken(j.Slot)
 	if most := p.latest(now).Add(p.remaining(perToken)); p.until.After(most) {
 		p.until = most
 	}
@@ -223,14 +223,14 @@ func (t *Table) removeNonStreaming(now time.Time, e *endpoint, n uint32, j *Job,
 
 // lateNonStreaming is the overdue ms of the oldest pending non-streamed prefill, by which later prompts may be late
 // too. The answer may take fit.Outlier times its expected duration before it is late.
-func (t *Table) lateNonStreaming(p *prompts, now time.Time, perToken float64, rates Rates) float64 {
+func (t *Table) lateNonStreaming(p *prompts, now time.Time, perToken float64) float64 {
 	w := &p.nonStreaming
 	if len(w.open) == 0 {
 		return 0
 	}
 	j := t.jobs.Get(int(w.open[0]))
 	return min(
-		fleet.Ms(now.Sub(j.ready))-float64(fit.Outlier*float64(j.decode)*rates.MsPerAnswer(j.Slot)),
+		fleet.Ms(now.Sub(j.ready))-float64(fit.Outlier*float64(j.decode)*t.rates.MsPerAnswer(j.Slot)),
 		float64(float64(fit.Outlier*w.tokens)*perToken),
 	)
 }

@@ -13,17 +13,18 @@ import (
 // given, from its arrival on.
 func TestDelays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		table, now := New(Config{}), time.Unix(1000, 0)
+		table, now := New(Config{}, rates(0.1)), time.Unix(1000, 0)
 		table.AddEndpoint(0)
 		p, want := &table.endpoints.Get(0).prompts, map[uint32]time.Time{}
 		for n := range uint32(rapid.IntRange(1, 40).Draw(t, "steps")) {
 			now = now.Add(time.Duration(rapid.IntRange(0, 300).Draw(t, "ms")) * time.Millisecond)
 			r := rates(rapid.SampledFrom([]float64{0.1, 0.1, 0.1, 0.3}).Draw(t, "speed"))
+			table.rates = r
 			if rapid.Bool().Draw(t, "arrives") {
 				j := table.Open(now, n, Work{
 					Class: fleet.Turn, PromptTokens: rapid.IntRange(1, 4000).Draw(t, "tokens"), MsPerToken: r.perToken,
-				}, r)
-				table.Send(now, n, r)
+				})
+				table.Send(now, n)
 				want[n] = j.ready
 				continue
 			}

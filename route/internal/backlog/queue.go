@@ -43,29 +43,21 @@ type queue struct {
 
 // mustQueue reports whether a job is queued: the endpoint is busy, or others are queued. If the endpoint lacks work, a
 // job need not wait for other routers' jobs that it precedes.
-func (t *Table) mustQueue(now time.Time, e *endpoint, j *Job, rates Rates) bool {
+func (t *Table) mustQueue(now time.Time, e *endpoint, j *Job) bool {
 	if !j.MayQueue {
 		return false
 	}
-	j.Key = t.key(now, float64(float64(j.Prefill)*rates.MsPerToken(j.Slot)))
-	return !t.startable(now, e, j) ||
-		t.cfg.Ahead > 0 && (t.saturated(now, e, j.Slot, rates) || !t.fits(e, j) ||
-			t.anyStartable(now, e) && !t.goesFirst(now, e, j))
-}
-
-// goesFirst reports whether a job that is not queued would precede the first one of another router.
-func (t *Table) goesFirst(now time.Time, e *endpoint, j *Job) bool {
-	if e.queue.foreign == 0 {
+	j.Key = t.key(now, float64(float64(j.Prefill)*t.rates.MsPerToken(j.Slot)))
+	switch {
+	case !t.startable(now, e, j):
+		return true
+	case t.cfg.Ahead <= 0:
 		return false
+	case t.saturated(now, e) || !t.fits(e, j):
+		return true
 	}
-	_, first := t.first(now, e, ofAllRouters)
-	return first != nil && t.before(now, &e.queue, j, first)
-}
-
-// anyStartable reports whether a queued job waits for its endpoint alone.
-func (t *Table) anyStartable(now time.Time, e *endpoint) bool {
-	_, first := t.first(now, e, ofAllRouters)
-	return first != nil
+	first := t.first(now, e, ofAllRouters)
+	return first != nil && (e.queue.foreign == 0 || !t.before(now, &e.queue, j, first))
 }
 
 // startable reports whether a job's tenant may have one more at the engine. What waits inside an engine is served in
@@ -93,14 +85,14 @@ func (t *Table) atLimit(j *Job) bool {
 // tokens of one step: short prompts are computed together. Until it is known whether it computes in order it may have
 // two prompts of streams, whose first bytes show it: with more, too many would wait at a slow engine. Answers that are
 // not streamed do not show it, so without streams it may have any number.
-func (t *Table) saturated(now time.Time, e *endpoint, slot int, rates Rates) bool {
+func (t *Table) saturated(now time.Time, e *endpoint) bool {
 	if t.cfg.Ahead <= 0 {
 		return false
 	}
-	if serial, known := rates.InOrder(slot); !serial || !known && e.prompts.streams < untried {
+	if serial, known := t.rates.InOrder(e.slot); !serial || !known && e.prompts.streams < untried {
 		return false
 	}
-	p, perToken := &e.prompts, rates.MsPerToken(slot)
+	p, perToken := &e.prompts, t.rates.MsPerToken(e.slot)
 	sure := float64(float64(p.streamTokens) * perToken)
 	left := min(max(sure, fleet.Ms(p.until.Sub(now))), float64(float64(p.streamTokens+p.nonStreaming.tokens)*perToken))
 	return left > max(fleet.Ms(t.cfg.Ahead), float64(stepLeast*perToken))
@@ -146,30 +138,47 @@ func (t *Table) full(now time.Time, e *endpoint) bool {
 		e.limit > 0 && n >= e.limit && now.Sub(e.limitAt) < t.cfg.StaleAfter)
 }
 
-func (t *Table) enqueue(now time.Time, e *endpoint, n uint32, j *Job) {
+func (t *Table) enqueue(now time.Time, e *endpoint, j *Job) {
 	j.Queued, j.AtLimit = true, t.atLimit(j)
 	j.Greedy = !j.AtLimit && t.yields(now, e, j)
-	if j.Foreign {
-		e.queue.foreign++
-		t.foreign++
-	} else {
-		t.queued++
-	}
-	j.tenant.queued++
 	t.arrivalCount++
 	j.arrival = t.arrivalCount
-	e.queue.groupOf(j.tenant).add(j.queuedJob(n))
-	e.queue.n++
-	e.queue.tokens += j.Prefill
-	e.queue.unshared += j.unshared
-	e.queue.context += j.context
-	e.queue.rank(j.QueueClass.Priority, 1)
+	e.queue.groupOf(j.tenant).add(j.queuedJob())
+	t.countQueued(&e.queue, j, 1)
+}
+
+func (t *Table) dequeue(e *endpoint, j *Job) {
+	g := e.queue.groupOf(j.tenant)
+	if g.remove(j.queuedJob()); g.n == 0 {
+		e.queue.drop(g)
+	}
+	if j.n == e.queue.awaitedJob { // the next one gets as long
+		e.queue.idleSince = time.Time{}
+	}
+	t.countQueued(&e.queue, j, -1)
+	j.Queued = false
+}
+
+// countQueued adds by to the number of queued jobs like this one, and what these take.
+func (t *Table) countQueued(q *queue, j *Job, by int) {
+	if j.Foreign {
+		q.foreign += by
+		t.foreign += by
+	} else {
+		t.queued += by
+	}
+	j.tenant.queued += by
+	q.n += by
+	q.tokens += int64(by) * j.Prefill
+	q.unshared += int64(by) * j.unshared
+	q.context += int64(by) * j.context
+	q.rank(j.QueueClass.Priority, by)
 }
 
 // queuedJob is what is read of a queued job.
-func (j *Job) queuedJob(n uint32) *queuedJob {
+func (j *Job) queuedJob() *queuedJob {
 	return &queuedJob{
-		position: j.position(), n: n, foreign: j.Foreign, priority: j.QueueClass.Priority,
+		position: j.position(), n: j.n, foreign: j.Foreign, priority: j.QueueClass.Priority,
 		most: int32(min(max(0, j.QueueClass.MaxRunning), math.MaxInt32)), prefill: j.Prefill,
 		weighed: weighed(j.Prefill, j.QueueClass.Share), opened: j.Opened,
 	}
@@ -200,35 +209,6 @@ func (q *queue) drop(g *group) {
 	delete(q.groupAt, g.tenant)
 }
 
-func (t *Table) dequeue(e *endpoint, n uint32, j *Job) {
-	if j.Foreign {
-		e.queue.foreign--
-		t.foreign--
-	} else {
-		t.queued--
-	}
-	j.tenant.queued--
-	g := e.queue.groupOf(j.tenant)
-	if g.remove(j.queuedJob(n)); g.n == 0 {
-		e.queue.drop(g)
-	}
-	e.queue.n--
-	if n == e.queue.awaitedJob { // the next one gets as long
-		e.queue.idleSince = time.Time{}
-	}
-	e.queue.tokens -= j.Prefill
-	e.queue.unshared -= j.unshared
-	e.queue.context -= j.context
-	e.queue.rank(j.QueueClass.Priority, -1)
-	j.Queued = false
-}
-
-// takeOut removes a job from the queue to send it.
-func (t *Table) takeOut(now time.Time, e *endpoint, n uint32, j *Job) {
-	t.dequeue(e, n, j)
-	e.queue.sentAt, e.queue.idleSince = now, time.Time{}
-}
-
 // key is the sort key of a prompt with this prefill time that arrives at this time; the least goes first.
 func (t *Table) key(arrived time.Time, prefillMs float64) float64 {
 	return prefillMs + float64(arrived.Add(t.clockOffset).UnixMicro())/1000/t.cfg.Patience
@@ -246,14 +226,14 @@ type Dispatched struct {
 
 // Dispatch sends the queued jobs that are due, up to bound.Step of them, and appends them to to, which is empty: after
 // a tenant's use is halved thousands may be due at once.
-func (t *Table) Dispatch(now time.Time, rates Rates, to []Dispatched) []Dispatched {
+func (t *Table) Dispatch(now time.Time, to []Dispatched) []Dispatched {
 	if t.queued == 0 {
 		return to
 	}
 	t.tenants.halve(now.Add(t.clockOffset)) // so that all routers compare the same
 	for before := -1; before < len(to); {
 		before = len(to)
-		to = t.dispatchOnce(now, rates, to)
+		to = t.dispatchOnce(now, to)
 		if len(t.tenants.of) < 2 {
 			break
 		}
@@ -263,48 +243,47 @@ func (t *Table) Dispatch(now time.Time, rates Rates, to []Dispatched) []Dispatch
 }
 
 // dispatchOnce looks once at each endpoint.
-func (t *Table) dispatchOnce(now time.Time, rates Rates, to []Dispatched) []Dispatched {
+func (t *Table) dispatchOnce(now time.Time, to []Dispatched) []Dispatched {
 	for _, slot := range t.order {
 		e := t.endpoints.Get(slot)
 		for e.queue.n > 0 && len(to) < bound.Step {
-			n, ok := t.next(now, e, slot, rates)
-			if !ok {
+			j := t.next(now, e)
+			if j == nil {
 				break
 			}
-			t.takeOut(now, e, n, t.jobs.Get(int(n)))
-			to = append(to, Dispatched{n, slot, t.Send(now, n, rates)})
+			to = append(to, Dispatched{j.n, slot, t.Send(now, j.n)})
 		}
 	}
 	return to
 }
 
-// next is the job to send to an endpoint; ok is false if there is none, or if it belongs to another router. A router
-// that does not send its job, because it is gone or unreachable, is waited for no longer than passOver.
-func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint32, ok bool) {
-	if t.saturated(now, e, slot, rates) {
+// next is the job to send to an endpoint; nil if there is none, or if it belongs to another router. A router that does
+// not send its job, because it is gone or unreachable, is waited for no longer than passOver.
+func (t *Table) next(now time.Time, e *endpoint) *Job {
+	if t.saturated(now, e) {
 		e.queue.idleSince = time.Time{}
-		return 0, false
+		return nil
 	}
-	n, first := t.first(now, e, ofAllRouters)
+	first := t.first(now, e, ofAllRouters)
 	if first != nil && first.Foreign {
 		if e.queue.idleSince.IsZero() {
-			e.queue.idleSince, e.queue.awaitedJob = now, n
+			e.queue.idleSince, e.queue.awaitedJob = now, first.n
 		}
 		if now.Sub(e.queue.idleSince) < passOver {
-			return 0, false
+			return nil
 		}
-		n, first = t.first(now, e, ofThisRouter)
+		first = t.first(now, e, ofThisRouter)
 	}
 	if first == nil || !t.fits(e, first) {
-		return 0, false
+		return nil
 	}
-	took := float64(float64(first.Prefill) * rates.MsPerToken(slot))
-	serial, _ := rates.InOrder(slot)
+	took := float64(float64(first.Prefill) * t.rates.MsPerToken(e.slot))
+	serial, _ := t.rates.InOrder(e.slot)
 	if serial && took > fleet.Ms(t.cfg.Ahead) && now.Sub(e.queue.sentAt) < onItsWay &&
 		e.prompts.streams+len(e.prompts.nonStreaming.open) > 0 {
-		return 0, false // those before a long prompt must not arrive after it
+		return nil // those before a long prompt must not arrive after it
 	}
-	return n, true
+	return first
 }
 
 // levels are the priorities of an endpoint's jobs and of an asker.
@@ -325,8 +304,8 @@ const (
 	ofThisRouter
 )
 
-// first is the first startable job of an endpoint's queue.
-func (t *Table) first(now time.Time, e *endpoint, of whose) (n uint32, first *Job) {
+// first is the first startable job of an endpoint's queue; nil for none.
+func (t *Table) first(now time.Time, e *endpoint, of whose) (first *Job) {
 	full, levels := t.cfg.Ahead > 0 && t.full(now, e), t.levels(now, &e.queue, fleet.PriorityNormal)
 	for _, g := range e.queue.groups {
 		if full && t.tenants.greedy(g.tenant.used) || g.atLimit(g.most) {
@@ -337,10 +316,10 @@ func (t *Table) first(now time.Time, e *endpoint, of whose) (n uint32, first *Jo
 			continue
 		}
 		if j := t.jobs.Get(int(q.n)); first == nil || t.before(now, &e.queue, j, first) {
-			n, first = q.n, j
+			first = j
 		}
 	}
-	return n, first
+	return first
 }
 
 // jobsBefore is the part of the queue in front of a new prompt that takes own ms: its number of jobs and its time.

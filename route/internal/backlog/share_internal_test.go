@@ -16,15 +16,14 @@ import (
 // queueing is a table with one endpoint that computes one prompt after another at 1 ms per token.
 type queueing struct {
 	Table
-	now   time.Time
-	rates steady
-	next  uint32
+	now  time.Time
+	next uint32
 }
 
 func newQueueing(c Config) *queueing {
 	c.Ahead = time.Millisecond
 	c.Promote = cmp.Or(c.Promote, 30*time.Second)
-	s := &queueing{Table: New(c), now: time.Unix(1000, 0), rates: rates(1)}
+	s := &queueing{Table: New(c, rates(1)), now: time.Unix(1000, 0)}
 	s.AddEndpoint(0)
 	return s
 }
@@ -35,16 +34,16 @@ func (s *queueing) ask(tokens int, who Asker) uint32 {
 	s.next++
 	if !s.Open(s.now, n, Work{
 		Class: fleet.Turn, Stream: true, PromptTokens: tokens, MayQueue: true, Asker: who,
-	}, s.rates).Queued {
-		s.Send(s.now, n, s.rates)
+	}).Queued {
+		s.Send(s.now, n)
 	}
 	return n
 }
 
 // end closes a job and returns the jobs dispatched then.
 func (s *queueing) end(n uint32) (sent []uint32) {
-	s.Close(s.now, n, fleet.OK, 0, s.rates)
-	for _, d := range s.Dispatch(s.now, s.rates, nil) {
+	s.Close(s.now, n, fleet.OK, 0)
+	for _, d := range s.Dispatch(s.now, nil) {
 		sent = append(sent, d.N)
 	}
 	return sent
@@ -297,14 +296,14 @@ func TestGreedyTenant(t *testing.T) {
 				j := s.Open(s.now, n, Work{
 					Class: fleet.Turn, Stream: true, PromptTokens: tokens, CachedTokens: cached, SharedTokens: cached,
 					MayQueue: true, Asker: Asker{Tenant: tenant},
-				}, s.rates)
+				})
 				if j.Greedy != j.Queued {
 					t.Errorf("queued %t, as greedy %t", j.Queued, j.Greedy)
 				}
 				if j.Queued {
 					return false
 				}
-				s.Send(s.now, n, s.rates)
+				s.Send(s.now, n)
 				return true
 			}
 			for i, tokens := range append([]int{1000}, c.others...) {
@@ -402,14 +401,14 @@ func TestFull(t *testing.T) {
 	s.ask(10, Asker{Tenant: "b"})
 	s.ask(10, Asker{})
 	want(Asker{}, true, false)
-	if !s.Reader().WouldQueue(s.now, Work{Class: fleet.Turn, PromptTokens: 10, MayQueue: true}, s.rates) {
+	if !s.Reader().WouldQueue(s.now, Work{Class: fleet.Turn, PromptTokens: 10, MayQueue: true}) {
 		t.Error("nobody would wait")
 	}
 	s.end(first)
 	want(one, false, false)
 	s.end(running)
 	s.now = s.now.Add(time.Second)
-	if s.Dispatch(s.now, s.rates, nil); s.Reader().Queued() != 0 {
+	if s.Dispatch(s.now, nil); s.Reader().Queued() != 0 {
 		t.Error("they still wait")
 	}
 }
@@ -443,23 +442,23 @@ func TestQueuesForeseesOpen(t *testing.T) {
 			if rapid.IntRange(0, 2).Draw(t, "foreign") > 0 {
 				w.Foreign, w.MayQueue, w.QueuedThere, w.Origin = true, false, rapid.Bool().Draw(t, "waits"), 2
 				w.Key = s.key(s.now, float64(rapid.SampledFrom([]int{1, 20, 3000}).Draw(t, "its tokens")))
-				if !s.Open(s.now, n, w, s.rates).Queued {
-					s.SentElsewhere(s.now, n, s.rates)
+				if !s.Open(s.now, n, w).Queued {
+					s.Send(s.now, n)
 				}
 			} else {
-				foreseen := s.Reader().WouldQueue(s.now, w, s.rates)
-				queued := s.Open(s.now, n, w, s.rates).Queued
+				foreseen := s.Reader().WouldQueue(s.now, w)
+				queued := s.Open(s.now, n, w).Queued
 				if queued != foreseen {
 					t.Fatalf("%+v is queued: %v, foreseen %v", w, queued, foreseen)
 				}
 				if !queued {
-					s.Send(s.now, n, s.rates)
+					s.Send(s.now, n)
 				}
 			}
 			open = append(open, n)
 			if rapid.Bool().Draw(t, "one ends") {
 				i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
-				s.Close(s.now, open[i], fleet.OK, 0, s.rates)
+				s.Close(s.now, open[i], fleet.OK, 0)
 				open = append(open[:i], open[i+1:]...)
 			}
 		}
@@ -470,10 +469,10 @@ func TestQueuesForeseesOpen(t *testing.T) {
 // next one when the first has left the queue for whatever reason.
 func TestEachIsAwaited(t *testing.T) {
 	for name, leave := range map[string]func(s *queueing, n uint32){
-		"closed": func(s *queueing, n uint32) { s.Close(s.now, n, fleet.ClientGone, 0, s.rates) },
+		"closed": func(s *queueing, n uint32) { s.Close(s.now, n, fleet.ClientGone, 0) },
 		"answered": func(s *queueing, n uint32) {
-			s.SentElsewhere(s.now, n, s.rates)
-			s.Close(s.now, n, fleet.OK, 0, s.rates)
+			s.Send(s.now, n)
+			s.Close(s.now, n, fleet.OK, 0)
 		},
 	} {
 		s := newQueueing(Config{Patience: 5})
@@ -484,7 +483,7 @@ func TestEachIsAwaited(t *testing.T) {
 			s.Open(s.now, s.next, Work{
 				Class: fleet.Turn, Stream: true, PromptTokens: 10, Foreign: true, QueuedThere: true,
 				Key: float64(i), Origin: 2,
-			}, s.rates)
+			})
 			foreign, s.next = append(foreign, s.next), s.next+1
 		}
 		s.end(running)
@@ -492,7 +491,7 @@ func TestEachIsAwaited(t *testing.T) {
 			t.Helper()
 			s.now = s.now.Add(after)
 			var sent []uint32
-			for _, d := range s.Dispatch(s.now, s.rates, nil) {
+			for _, d := range s.Dispatch(s.now, nil) {
 				sent = append(sent, d.N)
 			}
 			if !slices.Equal(sent, want) {
@@ -544,7 +543,7 @@ func TestSumsAgainstWalk(t *testing.T) {
 						want = j
 					}
 				}
-				if _, first := s.first(s.now, e, of); first != want {
+				if first := s.first(s.now, e, of); first != want {
 					t.Fatalf("%+v goes, want %+v", first, want)
 				}
 			}
@@ -554,7 +553,7 @@ func TestSumsAgainstWalk(t *testing.T) {
 			s.now = s.now.Add(time.Duration(max(0, rapid.IntRange(-9, 9).Draw(t, "s"))) * time.Second)
 			if i := rapid.IntRange(-2, len(queued)-1).Draw(t, "which"); i >= 0 &&
 				rapid.IntRange(0, 4).Draw(t, "one leaves") == 0 {
-				s.Close(s.now, queued[i], fleet.ClientGone, 0, s.rates)
+				s.Close(s.now, queued[i], fleet.ClientGone, 0)
 				queued = slices.Delete(queued, i, i+1)
 			} else {
 				w := Work{
@@ -566,10 +565,10 @@ func TestSumsAgainstWalk(t *testing.T) {
 				if rapid.Bool().Draw(t, "own") {
 					w.Foreign, w.QueuedThere, w.MayQueue, w.Origin = false, false, true, 1
 				}
-				if s.Open(s.now, s.next, w, s.rates).Queued {
+				if s.Open(s.now, s.next, w).Queued {
 					queued = append(queued, s.next)
 				} else {
-					s.Send(s.now, s.next, s.rates)
+					s.Send(s.now, s.next)
 				}
 				s.next++
 			}
@@ -630,7 +629,7 @@ func TestDispatchIsComplete(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			s.now = s.now.Add(time.Duration(max(0, rapid.IntRange(-9, 9).Draw(t, "s"))) * time.Second)
 			if i := rapid.IntRange(-6, len(open)-1).Draw(t, "which"); i >= 0 {
-				s.Close(s.now, open[i], fleet.OK, 0, s.rates)
+				s.Close(s.now, open[i], fleet.OK, 0)
 				open = slices.Delete(open, i, i+1)
 			} else {
 				w := Work{
@@ -641,14 +640,14 @@ func TestDispatchIsComplete(t *testing.T) {
 						QueueClass: fleet.QueueClass{MaxRunning: rapid.IntRange(0, 3).Draw(t, "running")},
 					},
 				}
-				if !s.Open(s.now, s.next, w, s.rates).Queued {
-					s.Send(s.now, s.next, s.rates)
+				if !s.Open(s.now, s.next, w).Queued {
+					s.Send(s.now, s.next)
 				}
 				open = append(open, s.next)
 				s.next++
 			}
-			if sent := s.Dispatch(s.now, s.rates, nil); len(sent) < bound.Step {
-				if more := s.Dispatch(s.now, s.rates, nil); len(more) > 0 {
+			if sent := s.Dispatch(s.now, nil); len(sent) < bound.Step {
+				if more := s.Dispatch(s.now, nil); len(more) > 0 {
 					t.Fatalf("%v were sent, and then %v at once", sent, more)
 				}
 			}

@@ -23,7 +23,8 @@ type site struct {
 
 func newSite(t *testing.T, endpoints int, queues backlog.Config) *site {
 	queues.Patience, queues.Promote = 5, time.Minute
-	s := &site{T: t, now: time.Unix(1_000_000, 0), backlog: backlog.New(queues), Table: New(0)}
+	s := &site{T: t, now: time.Unix(1_000_000, 0), Table: New(0)}
+	s.backlog = backlog.New(queues, s.Reader())
 	for slot := range endpoints {
 		s.backlog.AddEndpoint(slot)
 		s.AddEndpoint(slot)
@@ -38,23 +39,23 @@ func (s *site) open(w backlog.Work) (n uint32, queued bool) {
 	if w.MsPerToken = rates.MsPerToken(w.Slot); w.Leg == fleet.LegDecode {
 		w.MsPerToken = rates.Transfer(s.now, w.Slot).MsPerToken
 	}
-	if queued = s.backlog.Open(s.now, n, w, rates).Queued; !queued {
-		s.backlog.Send(s.now, n, rates)
+	if queued = s.backlog.Open(s.now, n, w).Queued; !queued {
+		s.backlog.Send(s.now, n)
 	}
 	return n, queued
 }
 
 // first is the first byte of a job's answer.
 func (s *site) first(n uint32) {
-	j := s.backlog.Computed(s.now, n, s.Reader())
+	j := s.backlog.Computed(s.now, n)
 	if s.Computed(s.now, j); j.Timed {
-		s.backlog.Rebase(s.now, j.Slot, s.Reader())
+		s.backlog.Rebase(s.now, j.Slot)
 	}
 }
 
 // end ends a job.
 func (s *site) end(n uint32, o fleet.Outcome, u fleet.Usage) {
-	j := s.backlog.Close(s.now, n, o, u.OutputTokens, s.Reader())
+	j := s.backlog.Close(s.now, n, o, u.OutputTokens)
 	s.Ended(s.now, j, o == fleet.OK, &u)
 }
 
@@ -65,7 +66,7 @@ func used(prompt, answer int) fleet.Usage {
 
 // wait is how long a new prompt is expected to wait at an endpoint.
 func (s *site) wait(slot int) float64 {
-	return s.backlog.Reader().Use(s.now, &pick.Endpoint{Slot: slot}, 0, s.Reader()).WaitMs
+	return s.backlog.Reader().Use(s.now, &pick.Endpoint{Slot: slot}, 0).WaitMs
 }
 
 // idle fails if anything is left of jobs that have ended.
@@ -212,7 +213,7 @@ func (e *engine) run(d time.Duration) {
 		e.took, e.done = e.took+e.now.Sub(e.asked[n]), e.done+1
 		e.first(n)
 		e.end(n, fleet.OK, used(int(e.backlog.Reader().Job(n).Prefill), 1))
-		for _, d := range e.backlog.Dispatch(e.now, e.Reader(), nil) {
+		for _, d := range e.backlog.Dispatch(e.now, nil) {
 			e.compute(d.N)
 		}
 	}

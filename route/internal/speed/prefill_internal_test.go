@@ -102,7 +102,7 @@ func TestSpeedFollows(t *testing.T) {
 func TestBeforeTheFirstSample(t *testing.T) {
 	s := newSerial(t, 2_000, true)
 	s.AddEndpoint(1)
-	if pace, _ := s.Reader().Pace(1); pace.MsPerToken != firstPerToken || pace.FixedMs != FirstPace {
+	if pace := s.Reader().Pace(1); pace.MsPerToken != firstPerToken || pace.FixedMs != FirstPace {
 		t.Errorf("before any sample %+v is assumed", pace)
 	}
 	s.turns(30, 1500, 20)
@@ -202,7 +202,7 @@ func TestLengthsAreWeighed(t *testing.T) {
 	s.turns(5, 200_000, 20)
 	s.rate = 4_500
 	s.turns(60, 2_000, 20)
-	p, _ := s.Reader().Pace(0)
+	p := s.Reader().Pace(0)
 	for tokens, share := range map[float64]float64{2_000: 0.1, 6_000: 0.2} { // the fixed time grows at first
 		if got, want := p.FixedMs+tokens*p.MsPerToken, 8+tokens/4.5; !within(got, want, share) {
 			t.Errorf("%.0f tokens are expected to take %.0f ms, they take %.0f", tokens, got, want)

@@ -104,13 +104,11 @@ func (r Reader) MsPerAnswer(slot int) float64 {
 }
 
 // DecodeMs is the mean time from first byte to end of a request; 0 is unknown.
-func (r Reader) DecodeMs(slot int) float64 { return r.t.decodeMs(&r.t.endpoints.Get(slot).prefill) }
-
-func (t *Table) decodeMs(s *prefill) float64 {
-	if t.without.Has(ablation.Residence) {
+func (r Reader) DecodeMs(slot int) float64 {
+	if r.t.without.Has(ablation.Residence) {
 		return 0
 	}
-	return float64(s.hold)
+	return float64(r.t.endpoints.Get(slot).prefill.hold)
 }
 
 // Known says whether an endpoint's speed is its own, the fleet's, or a default.
@@ -157,12 +155,12 @@ func (r Reader) LearntTransfer(slot int) (learnt backlog.Transfer, ok bool) {
 	return tr.learnt(), tr.samples > 0
 }
 
-// Pace is how fast an endpoint computes, learnt or default, and its DecodeMs.
-func (r Reader) Pace(slot int) (p pick.Pace, decodeMs float64) {
+// Pace is how fast an endpoint computes, learnt or default.
+func (r Reader) Pace(slot int) (p pick.Pace) {
 	e := &r.t.endpoints.Get(slot).prefill
 	p.MsPerToken, p.FixedMs = r.t.speedOf(e)
 	p.MsPerAnswer, p.FarWork = float64(e.perAnswer), float64(e.farWork)
-	return p, r.t.decodeMs(e)
+	return p
 }
 
 // Audit checks the invariants of an endpoint without open jobs: no provisional sample left, no estimate negative or not

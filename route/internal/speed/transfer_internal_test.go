@@ -23,7 +23,7 @@ func newDecoder(t *testing.T, perToken, fixed float64) *decoder {
 // hand opens a decode leg whose prompt is computed, and begins its transfer.
 func (d *decoder) hand(tokens int) (n uint32) {
 	n, _ = d.open(backlog.Work{Class: fleet.Turn, Leg: fleet.LegDecode, Stream: true, PromptTokens: tokens})
-	d.backlog.Transferring(d.now, n, d.Reader())
+	d.backlog.Transferring(d.now, n)
 	return n
 }
 
@@ -148,7 +148,7 @@ func TestPlacesAreNoLink(t *testing.T) {
 	}
 	d.end(1, fleet.OK, fleet.Usage{})
 	n, _ := d.open(backlog.Work{Class: fleet.Turn, Leg: fleet.LegDecode, PromptTokens: 1000})
-	d.backlog.Transferring(d.now, n, d.Reader())
+	d.backlog.Transferring(d.now, n)
 	d.wait(5000)
 	d.arrives(n)
 	if got := d.learnt(); got != before {
@@ -200,8 +200,8 @@ func TestSnapshot(t *testing.T) {
 	after.Restore(d.now.Add(later), 0, &of, later)
 	for slot := range 2 {
 		d.AddEndpoint(slot + 1)
-		got, _ := after.Reader().Pace(slot)
-		want, _ := d.Reader().Pace(slot)
+		got := after.Reader().Pace(slot)
+		want := d.Reader().Pace(slot)
 		if got.FixedMs != want.FixedMs || !within(got.MsPerToken, want.MsPerToken, 1e-9) {
 			t.Errorf("endpoint %d: %+v after a snapshot, want %+v", slot, got, want)
 		}
