@@ -17,30 +17,18 @@ import (
 	"github.com/warmpath/warmpath/route/internal/speed"
 )
 
-// engines is what admission asks of other rooms.
+// engines is what admission asks of other rooms: their Readers have the methods of admission.Engines.
 type engines struct {
-	cache    cache.Reader
-	speed    speed.Reader
-	arrivals arrivals.Reader
+	cacheReader
+	speedReader
+	arrivalsReader
 }
 
-// Room is an endpoint's KV cache in tokens; 0 unknown.
-func (e engines) Room(slot int) int64 { return e.cache.Room(slot) }
-
-// Epoch is the cache's generation, new when it is lost.
-func (e engines) Epoch(slot int) uint32 { return e.cache.Epoch(slot) }
-
-// MsPerToken is the time that an endpoint takes for one prompt token.
-func (e engines) MsPerToken(slot int) float64 { return e.speed.MsPerToken(slot) }
-
-// WorthKeeping is how long an idle conversation's cache is worth keeping.
-func (e engines) WorthKeeping(wholeMs float64, soFar time.Duration) time.Duration {
-	return e.arrivals.WorthKeeping(wholeMs, soFar)
-}
-
-// Back is the share of the conversations that have been idle for some time, and come back before they have been for
-// another.
-func (e engines) Back(idle, within time.Duration) float64 { return e.arrivals.Back(idle, within) }
+type (
+	cacheReader    = cache.Reader
+	speedReader    = speed.Reader
+	arrivalsReader = arrivals.Reader
+)
 
 // admit drops the rows where the turn has no room. If that would leave none, it returns how the turn is to be held.
 func (r *readers) admit(q *asked, f *filled) (hold *admission.Turn) {
@@ -146,7 +134,7 @@ func (r *Router) admitHeld(now time.Time) {
 	if !r.readers.admits && r.Held() == 0 {
 		return
 	}
-	r.admission.Age(now, r.known)
+	r.admission.Age(now)
 	for len(r.dispatchedLeases) < bound.Step {
 		lease, ok := r.admission.Admit(now, r.takingTraffic)
 		if !ok {
@@ -213,9 +201,9 @@ type HeldPool struct {
 
 // heldPools lists the pools with held turns.
 func (r *Router) heldPools() (out []HeldPool) {
-	r.readers.admission.EachPool(func(pool string, tokens int64) {
-		out = append(out, HeldPool{Pool: pool, Tokens: tokens})
-	})
+	for _, q := range r.readers.admission.Queues() {
+		out = append(out, HeldPool{Pool: q.Pool, Tokens: q.Tokens})
+	}
 	return out
 }
 

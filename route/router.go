@@ -83,7 +83,6 @@ type Router struct {
 	dispatched       []backlog.Dispatched // scratch, see dispatch
 	dispatchedLeases []fleet.Lease        // scratch, see dispatch
 	slots            []int                // scratch, see takingTraffic
-	known            admission.Engines    // what admission asks of the other rooms
 
 	replicas replicas // other routers of the fleet
 
@@ -134,10 +133,10 @@ func New(c Config) *Router {
 		arrivals:  arrivals.New(c.Without),
 		speed:     speed.New(c.Without),
 		budget:    budget.New(c.budget()),
-		admission: admission.New(!c.Admission),
 		replicas:  replicas{peers: map[uint64]*peer{}, leases: map[peerLease]uint32{}, pools: map[uint64]string{}},
 	}
 	r.backlog = backlog.New(c.backlog(), r.speed.Reader())
+	r.admission = admission.New(!c.Admission, engines{r.cache.Reader(), r.speed.Reader(), r.arrivals.Reader()})
 	r.conversations = conversation.New(c.conversations(), r.forgetIdle)
 	r.scratch = &scratch{chance: [...]chance{newChance(), newChance()}}
 	r.derive(&c)
@@ -181,7 +180,6 @@ func (r *Router) derive(c *Config) {
 		noFallback: c.Disaggregation.NoFallback, shortlists: c.Shortlist, staleAfter: c.StaleAfter,
 		replicas: c.Replicas, admits: c.Admission, without: c.Without, needs: c.Needs,
 	}
-	r.known = engines{r.readers.cache, r.readers.speed, r.readers.arrivals}
 	pools := c.pools()
 	add := func(of *pool.Rules) {
 		for _, make := range [...]func() pick.Policy{of.Policy, of.Prefill, of.Decode} {

@@ -61,6 +61,7 @@ type Table struct {
 	slots      []int // of the endpoints, in order of declaration
 	members    map[session.Key]*member
 	spare      spare
+	engines    Engines
 	turns      slot.Table[*member]   // of the running ones, by lease
 	queues     map[string]*poolQueue // of the pools with held turns
 	tenants    map[string]*tenant    // those with members or held turns
@@ -68,7 +69,7 @@ type Table struct {
 	moved      uint64                // changes of what tenants take or weigh, on which the order of groups rests
 	level      float64               // what each tenant may take for its weight, see fair; 0 while memory is not short
 	demands    []demand
-	lapsed     lapsedTable
+	lapsed     map[session.Key]*member // see lapse
 	order      []*poolQueue
 	heldTurns  map[fleet.Lease]*heldTurn
 	admitted   []*heldTurn // those of them that are admitted, and not placed yet
@@ -76,7 +77,7 @@ type Table struct {
 	last       fleet.Lease
 	aged       time.Time
 
-	elsewhere map[string]*peerQueues // what other routers hold, by pool
+	elsewhere map[string][]peerQueue // what other routers hold, of pools of which they hold some
 	changed   []string               // pools whose own queues have changed, see Changed
 	announced []Queue
 }
@@ -93,10 +94,11 @@ type endpoint struct {
 	ranks       [3]int64 // of the needed, those of members of each priority, the lowest first
 	idleRanks   [3]int64 // of these, those of idle members
 	contents    contents
-	reserved    int64   // tokens of held turns that were admitted and are not placed yet
-	memberCount int     // members
-	idle        *member // head of the ring of idle members, the one idle longest first; nil before there was one
-	idleCount   int
+	reserved    int64 // tokens of held turns that were admitted and are not placed yet
+	memberCount int   // members
+	idle        list  // of these, the idle ones, the one idle longest first
+	lapsed      list  // those that are none any more, see lapse
+	lapsedHave  int64 // tokens of these
 }
 
 // member is a conversation whose turns go on at once.
@@ -111,8 +113,9 @@ type member struct {
 	inCache    bool     // a turn has been computed at the slot
 	needed     int64    // of the tokens, while it is idle: less where it may not come back
 	running    int
+	idle       bool
 	since      time.Time // when it became idle, or its family was active
-	prev, next *member   // among the idle members; nil while it runs
+	prev, next *member   // in a list
 	rank       int       // of the priority of its last turn, see rankOf
 	ended      bool      // its conversation has ended; it ends with its running turns
 	family     *family
@@ -125,18 +128,18 @@ type family struct {
 	members []*member
 }
 
-// New returns a table without endpoints.
-func New(off bool) *Table {
-	t := &Table{
+// New returns a table without endpoints, of which engines tells what others know.
+func New(off bool, engines Engines) *Table {
+	return &Table{
 		off:       off,
+		engines:   engines,
+		lapsed:    map[session.Key]*member{},
 		members:   map[session.Key]*member{},
 		queues:    map[string]*poolQueue{},
 		tenants:   map[string]*tenant{},
 		heldTurns: map[fleet.Lease]*heldTurn{},
-		elsewhere: map[string]*peerQueues{},
+		elsewhere: map[string][]peerQueue{},
 	}
-	t.lapsed = newLapsed(&t.spare)
-	return t
 }
 
 // SetOff switches it off or on. Off there are no members, so that the turns that are held have room.
@@ -146,7 +149,7 @@ func (t *Table) SetOff(off bool) {
 	}
 	t.off = off
 	t.members, t.spare = map[session.Key]*member{}, nil // running turns keep what they need of theirs
-	t.lapsed = newLapsed(&t.spare)
+	t.lapsed = map[session.Key]*member{}
 	for _, slot := range t.slots {
 		e := t.endpoints.Get(slot)
 		*e = endpoint{epoch: e.epoch, reserved: e.reserved}
@@ -166,19 +169,15 @@ func (t *Table) SetOff(off bool) {
 
 // AddEndpoint adds an endpoint.
 func (t *Table) AddEndpoint(slot int) {
-	e := t.endpoints.Grow(slot)
-	*e = endpoint{}
+	*t.endpoints.Grow(slot) = endpoint{}
 	t.slots = append(t.slots, slot)
 	t.aged = time.Time{}
 }
 
 // RemoveEndpoint removes an endpoint.
 func (t *Table) RemoveEndpoint(slot int) {
-	for i, s := range t.slots {
-		if s == slot {
-			t.slots = append(t.slots[:i], t.slots[i+1:]...)
-			break
-		}
+	if i := slices.Index(t.slots, slot); i >= 0 {
+		t.slots = slices.Delete(t.slots, i, i+1)
 	}
 	maps.DeleteFunc(t.members, func(_ session.Key, m *member) bool {
 		if m.slot == slot {
@@ -186,7 +185,7 @@ func (t *Table) RemoveEndpoint(slot int) {
 		}
 		return m.slot == slot
 	})
-	t.lapsed.left(slot)
+	t.dropLapsed(t.endpoints.Get(slot))
 	for _, h := range t.admitted {
 		if h.slot == slot {
 			h.slot = -1 // another endpoint may get the slot before the hold ends
@@ -198,59 +197,46 @@ func (t *Table) RemoveEndpoint(slot int) {
 // filled is the tokens that the members take, those that they share counted once.
 func (e *endpoint) filled() int64 { return e.contents.shared + e.tokens }
 
-// idleRing is the head of an endpoint's idle members.
-func (e *endpoint) idleRing() *member {
-	if e.idle == nil {
-		e.idle = &member{} // apart from the endpoint, which moves when the table grows
-		e.idle.prev, e.idle.next = e.idle, e.idle
-	}
-	return e.idle
-}
-
 // addIdle adds a member to the idle ones, as the latest.
 func (t *Table) addIdle(now time.Time, m *member) {
 	e := t.endpoints.Get(m.slot)
-	m.since = now
-	r := e.idleRing()
-	m.prev, m.next = r.prev, r
-	m.prev.next, r.prev = m, m
+	m.since, m.idle = now, true
+	e.idle.add(m)
 	e.idleRanks[m.rank] += m.needed
-	e.idleCount++
 }
 
 // removeIdle takes a member out of the idle ones.
 func (t *Table) removeIdle(m *member) {
-	if m.next == nil {
+	if !m.idle {
 		return
 	}
-	m.prev.next, m.next.prev = m.next, m.prev
-	m.prev, m.next = nil, nil
 	e := t.endpoints.Get(m.slot)
+	m.idle = false
+	e.idle.remove(m)
 	e.idleRanks[m.rank] -= m.needed
-	e.idleCount--
 }
 
 // uncount takes a member off its endpoint's accounts.
 func (t *Table) uncount(m *member) {
 	t.removeIdle(m)
-	e := t.endpoints.Get(m.slot)
-	e.tokens -= m.tokens
-	e.needed -= m.needed
-	e.ranks[m.rank] -= m.needed
-	t.takes(m.tenant, -m.tokens)
-	e.memberCount--
+	t.account(m, -1)
 }
 
 // count puts a member on its endpoint's accounts.
 func (t *Table) count(m *member) {
-	e := t.endpoints.Get(m.slot)
 	m.tokens = max(0, m.whole-m.shared)
-	e.tokens += m.tokens
 	m.needed = m.tokens
-	e.needed += m.needed
-	e.ranks[m.rank] += m.needed
-	t.takes(m.tenant, m.tokens)
-	e.memberCount++
+	t.account(m, 1)
+}
+
+// account adds a member to its endpoint's accounts by times, 1 or -1.
+func (t *Table) account(m *member, by int) {
+	e, tokens, needed := t.endpoints.Get(m.slot), int64(by)*m.tokens, int64(by)*m.needed
+	e.memberCount += by
+	e.tokens += tokens
+	e.needed += needed
+	e.ranks[m.rank] += needed
+	t.takes(m.tenant, tokens)
 }
 
 // shares moves tokens of a member to what it shares: another member has them now too.
@@ -272,12 +258,7 @@ func (t *Table) dropMember(m *member) {
 	t.releaseTenant(m.tenant)
 	if f := m.family; f != nil {
 		f.running -= m.running // whose ends are not heard of any more
-		for i, x := range f.members {
-			if x == m {
-				f.members = append(f.members[:i], f.members[i+1:]...)
-				break
-			}
-		}
+		f.members = slices.DeleteFunc(f.members, func(x *member) bool { return x == m })
 	}
 }
 
@@ -293,9 +274,9 @@ func (m *member) familyActive() bool { return m.family != nil && m.family.runnin
 
 // expireIdle ends the memberships of those that have been idle for longer than pays. Their cache is still there.
 func (t *Table) expireIdle(now time.Time, e *endpoint) {
-	for n := e.idleCount; n > 0; n-- {
-		m := e.idleRing().next
-		if e.idleCount <= bound.Most && now.Sub(m.since) < e.keepIdle {
+	for n := e.idle.count; n > 0; n-- {
+		m := e.idle.first
+		if e.idle.count <= bound.Most && now.Sub(m.since) < e.keepIdle {
 			return
 		}
 		t.expireUnlessActive(now, m)
@@ -304,28 +285,28 @@ func (t *Table) expireIdle(now time.Time, e *endpoint) {
 
 // evictIdle ends the memberships of those idle longest while the members do not fit: their cache is evicted next, as
 // far as room is needed. None ends for what running turns of lower priorities take, which make room when they end.
-func (t *Table) evictIdle(now time.Time, slot int, e *endpoint) {
-	for n := e.idleCount; n > 0 && e.filled() > e.room; n-- {
+func (t *Table) evictIdle(now time.Time, e *endpoint) {
+	for n := e.idle.count; n > 0 && e.filled() > e.room; n-- {
 		m := t.nextOut(e)
 		if e.filled()-(lower(&e.ranks, m.rank)-lower(&e.idleRanks, m.rank)) <= e.room {
 			break
 		}
 		t.expireUnlessActive(now, m)
 	}
-	t.lapsed.trim(slot, e)
+	t.trimLapsed(e)
 }
 
 // nextOut is the idle member that makes room first: the one idle longest if it hardly comes back. Otherwise of the
 // bound.Few idle longest one of the lowest priority, and of these one whose tenant takes more than its share.
 func (t *Table) nextOut(e *endpoint) *member {
-	best := e.idleRing().next
+	best := e.idle.first
 	if best.needed < best.tokens/2 {
 		return best
 	}
 	if lower(&e.idleRanks, best.rank) == 0 && (t.level == 0 || t.takesTooMuch(best.tenant)) {
 		return best
 	}
-	for m, n := best, 0; n < bound.Few && m != e.idle; m, n = m.next, n+1 {
+	for m, n := best, 0; n < bound.Few && m != nil; m, n = m.next, n+1 {
 		if m.rank < best.rank || m.rank == best.rank && t.takesTooMuch(m.tenant) && !t.takesTooMuch(best.tenant) {
 			best = m
 		}
@@ -344,7 +325,7 @@ func (t *Table) expireUnlessActive(now time.Time, m *member) {
 	t.dropMember(m)
 	delete(t.members, m.key)
 	if t.endpoints.Get(m.slot).keepIdle > 0 {
-		t.lapsed.add(m)
+		t.lapse(m)
 	} else {
 		t.spare.put(m)
 	}
@@ -352,7 +333,7 @@ func (t *Table) expireUnlessActive(now time.Time, m *member) {
 
 // ConversationEnded says that a conversation is over: its place is free, at once or after its running turns.
 func (t *Table) ConversationEnded(key session.Key) {
-	t.lapsed.remove(key)
+	t.forgetLapsed(key)
 	m := t.members[key]
 	switch {
 	case m == nil:
@@ -365,26 +346,26 @@ func (t *Table) ConversationEnded(key session.Key) {
 
 // Age takes in what is known of the endpoints now, and ends the memberships that no longer pay. It comes before
 // questions. What another router says that it holds counts no longer than until its bound.
-func (t *Table) Age(now time.Time, of Engines) {
+func (t *Table) Age(now time.Time) {
 	if t.off && len(t.heldTurns) == 0 || now.Sub(t.aged) < agesEvery && !t.aged.IsZero() {
 		return
 	}
 	t.aged = now
 	t.dropElsewhere(func(x peerQueue) bool { return x.Until.Before(now) })
 	for _, slot := range t.slots {
-		e := t.endpoints.Get(slot)
+		e, of := t.endpoints.Get(slot), t.engines
 		soFar := e.keepIdle
 		e.room, e.perToken, e.keepIdle = of.Room(slot), of.MsPerToken(slot), 0
 		if epoch := of.Epoch(slot); epoch != e.epoch {
 			e.epoch = epoch
-			t.cacheLost(slot, e)
+			t.cacheLost(e)
 		}
 		if e.room > 0 {
 			e.keepIdle = of.WorthKeeping(float64(e.room)*e.perToken, soFar)
 		}
 		t.expireIdle(now, e)
 		e.expect(now, of)
-		t.lapsed.trim(slot, e)
+		t.trimLapsed(e)
 	}
 	t.fair()
 }
@@ -392,11 +373,11 @@ func (t *Table) Age(now time.Time, of Engines) {
 // expect takes in how likely the idle members come back, beside when they became idle: some have ended and did not say
 // so, and what they leave is evicted first.
 func (e *endpoint) expect(now time.Time, of Engines) {
-	if e.keepIdle == 0 || e.idleCount == 0 || e.filled() < e.room/2 {
+	if e.keepIdle == 0 || e.idle.count == 0 || e.filled() < e.room/2 {
 		return
 	}
 	all, looked, share := max(of.Back(0, e.keepIdle), 1e-9), time.Duration(-1), 0.0
-	for m := e.idle.next; m != e.idle; m = m.next {
+	for m := e.idle.first; m != nil; m = m.next {
 		if idle := now.Sub(m.since).Truncate(agesEvery); idle != looked {
 			looked, share = idle, min(1, of.Back(idle, e.keepIdle)/all)
 		}
@@ -414,17 +395,17 @@ func (e *endpoint) need(m *member, tokens int64) {
 	m.needed = tokens
 	e.needed += by
 	e.ranks[m.rank] += by
-	if m.next != nil {
+	if m.idle {
 		e.idleRanks[m.rank] += by
 	}
 }
 
 // cacheLost forgets the conversations that have nothing left at an endpoint: all but those with a running turn.
-func (t *Table) cacheLost(slot int, e *endpoint) {
-	for e.idleCount > 0 {
-		t.endMembership(e.idleRing().next)
+func (t *Table) cacheLost(e *endpoint) {
+	for e.idle.count > 0 {
+		t.endMembership(e.idle.first)
 	}
-	t.lapsed.left(slot)
+	t.dropLapsed(e)
 }
 
 // PlacedTurn is a turn that was placed.
@@ -450,7 +431,7 @@ func (t *Table) TurnPlaced(now time.Time, n uint32, p *PlacedTurn) {
 	if t.off || p.Key == (session.Key{}) {
 		return
 	}
-	t.lapsed.remove(p.Key)
+	t.forgetLapsed(p.Key)
 	e, m := t.endpoints.Get(p.Slot), t.members[p.Key]
 	if m == nil {
 		m = t.spare.take()
@@ -474,7 +455,7 @@ func (t *Table) TurnPlaced(now time.Time, n uint32, p *PlacedTurn) {
 	t.count(m)
 	t.familyRuns(now, m, 1)
 	*t.turns.Grow(int(n)) = m
-	t.evictIdle(now, p.Slot, e)
+	t.evictIdle(now, e)
 }
 
 // joinFamily makes a new member one of its parent's family.
@@ -497,7 +478,7 @@ func (t *Table) familyRuns(now time.Time, m *member, by int) {
 	}
 	m.family.running += by
 	for _, x := range m.family.members {
-		if x != m && x.next != nil {
+		if x != m && x.idle {
 			t.removeIdle(x)
 			t.addIdle(now, x)
 		}
@@ -541,5 +522,5 @@ func (t *Table) TurnEnded(now time.Time, n uint32, tokens int64, computed bool) 
 	}
 	t.addIdle(now, m)
 	t.expireIdle(now, e)
-	t.evictIdle(now, m.slot, e)
+	t.evictIdle(now, e)
 }

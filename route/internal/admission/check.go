@@ -21,7 +21,7 @@ type Check struct {
 
 // Check asks about a turn. continues is the hold that it continues, 0 for none.
 func (r Reader) Check(now time.Time, turn *Turn, continues fleet.Lease) Check {
-	c := Check{t: r.t, turn: turn, held: r.t.heldTurns[continues], lapsed: r.t.lapsed.byKey[turn.Key]}
+	c := Check{t: r.t, turn: turn, held: r.t.heldTurns[continues], lapsed: r.t.lapsed[turn.Key]}
 	if c.member = r.t.members[turn.Key]; c.member == nil && turn.Parent != (session.Key{}) {
 		c.member = r.t.members[turn.Parent]
 	}

@@ -28,21 +28,13 @@ type peerQueue struct {
 	Queue
 }
 
-// peerQueues is a pool's held turns at all other routers, at least one of which has some.
-type peerQueues struct{ queues []peerQueue }
-
 // PeerQueue takes in what another router holds of a pool.
 func (t *Table) PeerQueue(peer uint64, q Queue) {
-	all := t.elsewhere[q.Pool]
-	if all == nil {
-		all = &peerQueues{}
-		t.elsewhere[q.Pool] = all
-	}
-	all.queues = slices.DeleteFunc(all.queues, func(x peerQueue) bool { return x.peer == peer })
+	all := slices.DeleteFunc(t.elsewhere[q.Pool], func(x peerQueue) bool { return x.peer == peer })
 	if q.Turns > 0 {
-		all.queues = append(all.queues, peerQueue{peer, q})
+		all = append(all, peerQueue{peer, q})
 	}
-	if len(all.queues) == 0 {
+	if t.elsewhere[q.Pool] = all; len(all) == 0 {
 		delete(t.elsewhere, q.Pool)
 	}
 }
@@ -54,23 +46,15 @@ func (t *Table) PeerLeft(peer uint64) {
 
 // dropElsewhere forgets some of what other routers hold.
 func (t *Table) dropElsewhere(gone func(peerQueue) bool) {
-	maps.DeleteFunc(t.elsewhere, func(_ string, all *peerQueues) bool {
-		all.queues = slices.DeleteFunc(all.queues, gone)
-		return len(all.queues) == 0
+	maps.DeleteFunc(t.elsewhere, func(pool string, all []peerQueue) bool {
+		t.elsewhere[pool] = slices.DeleteFunc(all, gone)
+		return len(t.elsewhere[pool]) == 0
 	})
-}
-
-// heldElsewhere is the queues of a pool at other routers.
-func (t *Table) heldElsewhere(pool string) []peerQueue {
-	if all := t.elsewhere[pool]; all != nil {
-		return all.queues
-	}
-	return nil
 }
 
 // needsElsewhere is how many turns of a pool other routers hold, and what these need.
 func (t *Table) needsElsewhere(pool string) (turns int, tokens int64) {
-	for _, q := range t.heldElsewhere(pool) {
+	for _, q := range t.elsewhere[pool] {
 		turns, tokens = turns+q.Turns, tokens+q.Tokens
 	}
 	return turns, tokens
@@ -78,7 +62,7 @@ func (t *Table) needsElsewhere(pool string) (turns int, tokens int64) {
 
 // firstElsewhere reports whether a turn that another router holds goes before one of the pool.
 func (t *Table) firstElsewhere(pool string, own precedence) bool {
-	return slices.ContainsFunc(t.heldElsewhere(pool), func(q peerQueue) bool {
+	return slices.ContainsFunc(t.elsewhere[pool], func(q peerQueue) bool {
 		return precedence{q.Priority, t.tenants[q.Tenant], q.Until}.before(own)
 	})
 }

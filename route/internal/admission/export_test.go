@@ -16,12 +16,12 @@ func (t *Table) Tenants() (n int) {
 }
 
 // Lapsed is how many conversations are no members any more and remembered.
-func (t *Table) Lapsed() int { return len(t.lapsed.byKey) + len(t.lapsed.at) }
+func (t *Table) Lapsed() int { return len(t.lapsed) }
 
 // Elsewhere is how many queues of other routers are known.
 func (t *Table) Elsewhere() (n int) {
 	for _, all := range t.elsewhere {
-		n += len(all.queues)
+		n += len(all)
 	}
 	return n
 }
@@ -46,7 +46,7 @@ func (t *Table) Fault() string {
 			}
 			sum.tokens, sum.needed, sum.ranks[m.rank] = sum.tokens+m.tokens, sum.needed+m.needed,
 				sum.ranks[m.rank]+m.needed
-			if m.next != nil {
+			if m.idle {
 				sum.idleRanks[m.rank] += m.needed
 			}
 		}

@@ -151,7 +151,7 @@ func (t *Table) perToken(pool string) float64 {
 			rate += 1 / e.perToken
 		}
 	}
-	return float64(1+len(t.heldElsewhere(pool))) / max(rate, 1e-9)
+	return float64(1+len(t.elsewhere[pool])) / max(rate, 1e-9)
 }
 
 // dueAt is when the next turn goes without room: evenly, so that each goes before its bound.

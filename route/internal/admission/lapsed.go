@@ -5,69 +5,77 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// lapsedTable is the conversations that are no members any more, and most of whose cache is still there: an engine
-// evicts what was not used for longest, and no more of it than it needs room. When one comes back it goes on there at
-// once. It evicts little, and to hold it would let its cache be evicted.
-type lapsedTable struct {
-	byKey map[session.Key]*member
-	at    map[int]*lapsedRing // by slot
-	spare *spare
+// A conversation that is no member any more has lapsed while most of its cache is still there: an engine evicts what
+// was not used for longest, and no more of it than it needs room. When it comes back it goes on there at once. It
+// evicts little, and to hold it would let its cache be evicted.
+
+// lapse keeps a conversation that is no member any more.
+func (t *Table) lapse(m *member) {
+	*m = member{key: m.key, slot: m.slot, tokens: m.tokens}
+	t.lapsed[m.key] = m
+	e := t.endpoints.Get(m.slot)
+	e.lapsed.add(m)
+	e.lapsedHave += m.tokens
 }
 
-type lapsedRing struct {
-	head   member // of a ring, the one that lapsed first is next
-	tokens int64
-	count  int
-}
-
-func newLapsed(spare *spare) lapsedTable {
-	return lapsedTable{map[session.Key]*member{}, map[int]*lapsedRing{}, spare}
-}
-
-// add adds a conversation that is no member any more.
-func (l *lapsedTable) add(m *member) {
-	r := l.at[m.slot]
-	if r == nil {
-		r = &lapsedRing{}
-		r.head.prev, r.head.next = &r.head, &r.head
-		l.at[m.slot] = r
-	}
-	*m = member{key: m.key, slot: m.slot, tokens: m.tokens, prev: r.head.prev, next: &r.head}
-	m.prev.next, r.head.prev = m, m
-	r.tokens += m.tokens
-	r.count++
-	l.byKey[m.key] = m
-}
-
-// remove forgets a conversation, if it is here.
-func (l *lapsedTable) remove(key session.Key) {
-	x := l.byKey[key]
-	if x == nil {
+// forgetLapsed forgets a conversation, if it has lapsed.
+func (t *Table) forgetLapsed(key session.Key) {
+	m := t.lapsed[key]
+	if m == nil {
 		return
 	}
-	delete(l.byKey, key)
-	r := l.at[x.slot]
-	x.prev.next, x.next.prev = x.next, x.prev
-	r.tokens -= x.tokens
-	r.count--
-	l.spare.put(x)
+	delete(t.lapsed, key)
+	e := t.endpoints.Get(m.slot)
+	e.lapsed.remove(m)
+	e.lapsedHave -= m.tokens
+	t.spare.put(m)
 }
 
-// trim forgets those of an endpoint that lapsed first while half of their cache is evicted, to make room for its
+// trimLapsed forgets those of an endpoint that lapsed first while half of their cache is evicted, to make room for its
 // members and for those that lapsed later.
-func (l *lapsedTable) trim(slot int, e *endpoint) {
-	for r := l.at[slot]; r != nil && r.count > 0 &&
-		(e.filled()+r.tokens-r.head.next.tokens/2 > e.room || r.count > bound.Most); {
-		l.remove(r.head.next.key)
+func (t *Table) trimLapsed(e *endpoint) {
+	for l := &e.lapsed; l.count > 0 &&
+		(e.filled()+e.lapsedHave-l.first.tokens/2 > e.room || l.count > bound.Most); {
+		t.forgetLapsed(l.first.key)
 	}
 }
 
-// left forgets those of an endpoint that has left.
-func (l *lapsedTable) left(slot int) {
-	for r := l.at[slot]; r != nil && r.count > 0; {
-		l.remove(r.head.next.key)
+// dropLapsed forgets all those of an endpoint.
+func (t *Table) dropLapsed(e *endpoint) {
+	for e.lapsed.count > 0 {
+		t.forgetLapsed(e.lapsed.first.key)
 	}
-	delete(l.at, slot)
+}
+
+// list is members in the order in which they came. The zero list is empty.
+type list struct {
+	first, last *member
+	count       int
+}
+
+func (l *list) add(m *member) {
+	if m.prev, m.next = l.last, nil; l.last == nil {
+		l.first = m
+	} else {
+		l.last.next = m
+	}
+	l.last = m
+	l.count++
+}
+
+func (l *list) remove(m *member) {
+	if m.prev == nil {
+		l.first = m.next
+	} else {
+		m.prev.next = m.next
+	}
+	if m.next == nil {
+		l.last = m.prev
+	} else {
+		m.next.prev = m.prev
+	}
+	m.prev, m.next = nil, nil
+	l.count--
 }
 
 // spare is the memory of members that are none any more, and have no running turns, to be used again.

@@ -123,7 +123,7 @@ func TestAgainstModel(t *testing.T) {
 				w.end(n, 0, false)
 			}
 		}
-		w.Age(w.now.Add(time.Hour), &w.engines)
+		w.Age(w.now.Add(time.Hour))
 		w.RemoveEndpoint(0)
 		w.RemoveEndpoint(1)
 		if n := w.Lapsed(); n != 0 {
@@ -138,8 +138,8 @@ func TestAgainstModel(t *testing.T) {
 		if n := w.Reader().HeldTurns(10); len(n) != 0 {
 			t.Fatalf("%v are said to wait", n)
 		}
-		w.Reader().EachPool(func(pool string, tokens int64) {
-			t.Fatalf("turns of %q that need %d tokens are said to wait", pool, tokens)
-		})
+		if all := w.Reader().Queues(); len(all) != 0 {
+			t.Fatalf("%v are said to wait", all)
+		}
 	})
 }

@@ -76,10 +76,3 @@ func (r Reader) Since(lease fleet.Lease) time.Time {
 	}
 	return time.Time{}
 }
-
-// EachPool calls f with each pool that has held turns, and the tokens that they need beside what members have.
-func (r Reader) EachPool(f func(pool string, tokens int64)) {
-	for _, l := range r.t.order {
-		f(l.pool, l.needs)
-	}
-}

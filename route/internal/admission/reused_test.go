@@ -31,7 +31,7 @@ func TestReservedOfALeft(t *testing.T) {
 	gone := admit() // b has room there, and is not placed yet
 	w.RemoveEndpoint(0)
 	w.AddEndpoint(0)
-	w.Age(w.now, &w.engines)
+	w.Age(w.now)
 	first = fill("c")
 	fill("d")
 	w.end(first, 0, false)
@@ -147,11 +147,11 @@ func TestSharesMoreThanItHas(t *testing.T) {
 	if until.Before(w.now) {
 		t.Errorf("it is held until %v before it came", w.now.Sub(until))
 	}
-	w.Reader().EachPool(func(_ string, tokens int64) {
-		if tokens != 0 {
-			t.Errorf("it is said to need %d tokens, want none", tokens)
+	for _, q := range w.Reader().Queues() {
+		if q.Tokens != 0 {
+			t.Errorf("it is said to need %d tokens, want none", q.Tokens)
 		}
-	})
+	}
 	if n := w.Reader().HeldTokens(); n != 0 {
 		t.Errorf("%d tokens are held", n)
 	}

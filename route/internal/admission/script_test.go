@@ -64,15 +64,16 @@ type turn struct {
 
 func newWorld(keeps time.Duration, rooms ...int64) *world {
 	w := &world{
-		Table: admission.New(false), engines: engines{keeps: keeps, returns: keeps}, now: time.Unix(1000, 0),
+		engines: engines{keeps: keeps, returns: keeps}, now: time.Unix(1000, 0),
 		home: map[string]int{}, texts: map[string][]uint64{},
 	}
+	w.Table = admission.New(false, &w.engines)
 	for i, room := range rooms {
 		w.engines.room = append(w.engines.room, room)
 		w.takes = append(w.takes, true)
 		w.AddEndpoint(i)
 	}
-	w.Age(w.now, &w.engines)
+	w.Age(w.now)
 	return w
 }
 
@@ -160,7 +161,7 @@ func promptOf(names []uint64, tokens int64) admission.Prompt {
 
 // calls places the turns that are called, and returns their numbers.
 func (w *world) calls() (called []int) {
-	w.Age(w.now, &w.engines)
+	w.Age(w.now)
 	for {
 		lease, ok := w.Admit(w.now, func(time.Time, string) (at []int) {
 			for slot, takes := range w.takes {

@@ -24,9 +24,9 @@ func BenchmarkHeldTenants(b *testing.B) {
 	for _, tenants := range []int{1, 100, 9_000} {
 		b.Run(strconv.Itoa(tenants), func(b *testing.B) {
 			now := time.Unix(1_700_000_000, 0)
-			t := admission.New(false)
+			t := admission.New(false, full{})
 			t.AddEndpoint(0)
-			t.Age(now, full{})
+			t.Age(now)
 			open := func(time.Time, string) []int { return []int{0} }
 			n := uint64(0)
 			next := func() *admission.Turn {

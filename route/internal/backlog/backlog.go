@@ -4,8 +4,8 @@
 // and size (share.go; among one tenant's jobs tenantqueue.go), the prompts sent to it (prompts.go) and the KV transfers
 // to it (link.go), with a Job per lease; expect.go predicts the wait, overdue.go says which answers are late. It
 // promises that a job that is opened and closed leaves nothing behind, and that a Reader changes nothing. It learns no
-// speeds: it asks its Rates, and callers learn from the Jobs it returns. Times are in ms, sizes in tokens; endpoints are
-// identified by slot, jobs by the number of their lease.
+// speeds: it asks its Rates, and callers learn from the Jobs it returns. Times are in ms, sizes in tokens; endpoints
+// are identified by slot, jobs by the number of their lease.
 package backlog
 
 import (
