@@ -124,13 +124,19 @@ func fromPods(c *discovery.KubernetesConfig, w world) (found []engine, problems 
 	return found, problems
 }
 
-// podPort returns the number of a pod's port, given by name or number, or "" for the only one.
+// podPort returns the number of a pod's port, given by name or number, or "" for the only one, which is no sidecar's:
+// those of llm-d take requests for the engine beside them.
 func podPort(p *pod, want string) (int, error) {
 	if n, err := strconv.Atoi(want); err == nil {
 		return n, checkPort(n)
 	}
+	containers := p.Spec.Containers
+	if want != "" {
+		containers = slices.Concat(containers, slices.DeleteFunc(slices.Clone(p.Spec.InitContainers),
+			func(c container) bool { return c.RestartPolicy != "Always" }))
+	}
 	var all []port
-	for _, c := range p.Spec.Containers {
+	for _, c := range containers {
 		for _, at := range c.Ports {
 			all = append(all, port{Name: at.Name, Port: at.ContainerPort, Protocol: at.Protocol})
 		}

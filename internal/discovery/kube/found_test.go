@@ -187,6 +187,37 @@ func TestNothingFound(t *testing.T) {
 	}
 }
 
+// TestSidecarPorts: the port of a sidecar, an initial container that is always restarted, counts where it is named. The
+// engine's own stays the only one where none is.
+func TestSidecarPorts(t *testing.T) {
+	containers := func(name string, number int, restart string) []any {
+		return []any{map[string]any{"name": name, "restartPolicy": restart, "ports": []any{
+			map[string]any{"name": name, "containerPort": number},
+		}}}
+	}
+	for _, tt := range []struct{ restart, port, want string }{
+		{"Always", "", "http://10.0.0.1:8200"},
+		{"Always", "engine", "http://10.0.0.1:8200"},
+		{"Always", "proxy", "http://10.0.0.1:8000"},
+		{"", "proxy", `no port "proxy", but engine`}, // it has ended before the engine begins
+	} {
+		p := read[pod](t, podOf("a", "10.0.0.1", true, func(o map[string]any) {
+			spec := o["spec"].(map[string]any)
+			spec["containers"] = containers("engine", 8200, "")
+			spec["initContainers"] = containers("proxy", 8000, tt.restart)
+		}))
+		c := discovery.KubernetesConfig{Selector: "app=vllm", Port: tt.port}
+		found, problems := engines(&c, "pods", world{pods: []*pod{p}})
+		got := strings.Join(problems, "")
+		for _, e := range found {
+			got += e.config.URL
+		}
+		if !strings.Contains(got, tt.want) {
+			t.Errorf("%+v: %s", tt, got)
+		}
+	}
+}
+
 // TestTwice: of two pods with one address, or two addresses of one pod, the one that takes requests counts.
 func TestTwice(t *testing.T) {
 	held := func(o map[string]any) {

@@ -15,9 +15,8 @@ import (
 type pod struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
-		Containers []struct {
-			Ports []port `json:"ports"`
-		} `json:"containers"`
+		Containers     []container `json:"containers"`
+		InitContainers []container `json:"initContainers"`
 	} `json:"spec"`
 	Status struct {
 		Phase      string `json:"phase"`
@@ -27,6 +26,12 @@ type pod struct {
 			Status string `json:"status"`
 		} `json:"conditions"`
 	} `json:"status"`
+}
+
+// container is one of a pod. An initial one that is always restarted runs beside the others: a sidecar.
+type container struct {
+	RestartPolicy string `json:"restartPolicy"`
+	Ports         []port `json:"ports"`
 }
 
 // port is a port of a container (ContainerPort) or of a slice (Port).
