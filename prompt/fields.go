@@ -53,10 +53,12 @@ const (
 	fSamplingParams
 	fVLLMXargs
 	fMMHashes
+	fMMContentHashes
 	fEncoderURLs
 	fNeedWaitForMMInputs
 	fNumItemsAssigned
 	fHTTPWorkerIPC
+	fKVHints
 	fBackground
 	fKeepAlive
 	numEditable
@@ -88,9 +90,10 @@ var fieldNames = [numFields]string{
 	fInput: "input", fPrompt: "prompt", fText: "text", fSuffix: "suffix", fInputIDs: "input_ids", fTools: "tools",
 	fFunctions: "functions", fDocuments: "documents", fMaxOutputTokens: "max_output_tokens", fNPredict: "n_predict",
 	fSamplingParams: "sampling_params", fOptions: "options", fN: "n", fPreviousResponseID: "previous_response_id",
-	fVLLMXargs: "vllm_xargs", fMMHashes: "mm_hashes", fEncoderURLs: "encoder_urls",
-	fNeedWaitForMMInputs: "need_wait_for_mm_inputs", fNumItemsAssigned: "num_items_assigned",
-	fHTTPWorkerIPC: "http_worker_ipc", fBackground: "background", fKeepAlive: "keep_alive",
+	fVLLMXargs: "vllm_xargs", fMMHashes: "mm_hashes", fMMContentHashes: "mm_content_hashes",
+	fEncoderURLs: "encoder_urls", fNeedWaitForMMInputs: "need_wait_for_mm_inputs",
+	fNumItemsAssigned: "num_items_assigned", fHTTPWorkerIPC: "http_worker_ipc", fKVHints: "kv_hints",
+	fBackground: "background", fKeepAlive: "keep_alive",
 	fLogprobStartLen: "logprob_start_len", fCachePrompt: "cache_prompt",
 }
 

@@ -11,15 +11,24 @@ const deepest = 24
 // lists every value, since engines differ in which they take. What a model or a client makes up itself (arguments,
 // schemas, metadata) is passed over. A body that is not a JSON object refers to nothing.
 //
-// media is where the body names images, audio and video that vLLM keeps under names of the client's, and gives to
-// whoever names them: uuid of a part of a message (0.33.0, chat_message.py), and mm_hashes of /inference/v1/generate.
-func Refers(api API, path string, body []byte) (ids []string, media []jsonscan.Span) {
+// media is where the body names images, audio and video that engines keep and give to whoever names them.
+func Refers(api API, path string, body []byte) (ids []string, media Media) {
 	r := refs{api: api, path: path, body: body}
 	r.c.Reset(body)
 	if r.c.Next() == jsonscan.Object {
 		r.object(1, false)
 	}
 	return r.ids, r.media
+}
+
+// Media is where a body names images, audio and video.
+type Media struct {
+	// Names are the client's own: uuid of a part of a message (vLLM 0.33.0, chat_message.py), and mm_hashes of
+	// /inference/v1/generate.
+	Names []jsonscan.Span
+	// Digests are said to be those of the contents: content_hash of an image (SGLang 0.5.23, which takes the client's
+	// word with --trust-mm-content-hashes).
+	Digests []jsonscan.Span
 }
 
 // RefersBy reports whether a member, or a field of a form or query, of that name has an id of what an engine keeps, or
@@ -41,7 +50,7 @@ type refs struct {
 	c    jsonscan.Cursor
 
 	ids   []string
-	media []jsonscan.Span
+	media Media
 }
 
 // made reports whether a member holds what a model or a client made up: names in it mean nothing to an engine. Within a
@@ -92,6 +101,8 @@ func (r *refs) object(depth int, item bool) bool {
 			if !r.names(value, name == "mm_hashes") {
 				return false
 			}
+		case depth > 1 && name == "content_hash" && value == jsonscan.String:
+			r.media.Digests = append(r.media.Digests, r.c.At())
 		case r.refers(name, depth):
 			if !r.value(value, depth) {
 				return false
@@ -121,7 +132,7 @@ func (r *refs) object(depth int, item bool) bool {
 func (r *refs) names(kind jsonscan.Kind, all bool) bool {
 	switch kind {
 	case jsonscan.String, jsonscan.Number, jsonscan.True, jsonscan.False:
-		r.media = append(r.media, r.c.At())
+		r.media.Names = append(r.media.Names, r.c.At())
 		return true
 	case jsonscan.Object, jsonscan.Array:
 		if !all {
@@ -130,7 +141,7 @@ func (r *refs) names(kind jsonscan.Kind, all bool) bool {
 		for within := r.c.Depth(); r.c.Depth() >= within; {
 			switch r.c.Next() {
 			case jsonscan.String:
-				r.media = append(r.media, r.c.At())
+				r.media.Names = append(r.media.Names, r.c.At())
 			case jsonscan.Bad:
 				return false
 			default:

@@ -33,6 +33,7 @@ func Withhold(field func(name string) []byte) []Member {
 		bootstrapHost, bootstrapPort, bootstrapRoom, bootstrapPairKey, prefillRank, // SGLang
 		routedRank, olderRank,
 		"encoder_urls", "need_wait_for_mm_inputs", "num_items_assigned", "http_worker_ipc", // its io_struct.py
+		"kv_hints",          // to KVCR in SGLang and vLLM, which fetches from the address in them (kv_hints.py)
 		disaggregatedParams, // TensorRT-LLM
 	)
 	// What vLLM's scheduler reads like members of the request: both become extra_args of the sampling parameters

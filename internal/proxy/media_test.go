@@ -39,6 +39,15 @@ func TestMediaAreApart(t *testing.T) {
 		},
 		{"/generate", `{"model":"m","mm_hashes":["0a"]}`, `{"model":"m","mm_hashes":null}`},
 		{
+			"/generate", `{"model":"m","mm_content_hashes":["sha256:0a"],"image_data":[{"content_hash":"sha256:0a"}]}`,
+			`{"model":"m","mm_content_hashes":null,"image_data":[{"content_hash":null}]}`,
+		},
+		{
+			"/v1/chat/completions",
+			`{"model":"m","messages":[{"content":[{"image_url":{"content_hash":"sha256:0a", "url":"x"}}]}]}`,
+			`{"model":"m","messages":[{"content":[{"image_url":{"content_hash":null, "url":"x"}}]}]}`,
+		},
+		{
 			"/api/generate", `{"model":"m","stream":false,"keep_alive":0}`,
 			`{"model":"m","stream":false,"keep_alive":null}`,
 		},

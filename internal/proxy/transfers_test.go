@@ -19,6 +19,7 @@ var (
 		"bootstrap_port": "1", "bootstrap_room": "[7]", "bootstrap_pair_key": `"k"`, "disagg_prefill_dp_rank": "1",
 		"encoder_urls": `["http://10.0.0.9:1"]`, "need_wait_for_mm_inputs": "true",
 		"num_items_assigned": `{"IMAGE":[1]}`, "http_worker_ipc": `"tcp://10.0.0.9:1"`,
+		"kv_hints":       `{"protocol_version":"0.1","message_id":"1","actions":[{"action_type":"kv.fetch"}]}`,
 		"routed_dp_rank": "1", "data_parallel_rank": "0",
 	}
 	transferHeaders = []string{

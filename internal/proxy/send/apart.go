@@ -8,21 +8,24 @@ import (
 
 // apart adds the edits that keep apart by tenant the ids which clients give in the body: of their requests, request_id
 // of vLLM and rid of SGLang, which may be a list, and of media that vLLM keeps. An image's hash in SGLang could be any
-// client's: it gets none, and computes its own. How long Ollama keeps a model after a request (keep_alive, 0 is not at
-// all) is its operator's to say, since all tenants use the model.
+// client's: it gets none (mm_content_hashes are content_hash of /generate), and computes its own. How long Ollama keeps
+// a model after a request (keep_alive, 0 is not at all) is its operator's to say, since all tenants use the model.
 func (a *Outgoing) apart(edits []prompt.Edit) []prompt.Edit {
 	c, t := a.c, a.s.cfg.Tenants
 	if t == nil || c.Body == nil || c.Prompt.InsertAt == 0 {
 		return edits
 	}
-	for _, at := range c.Media {
+	for _, at := range c.Media.Digests {
+		edits = append(edits, prompt.Edit{At: at, With: []byte("null")})
+	}
+	for _, at := range c.Media.Names {
 		id := string(c.Body.Bytes[at.Start:at.End])
 		if id[0] == '"' {
 			id = jsonscan.Decode(c.Body.Bytes, at)
 		}
 		edits = append(edits, prompt.Edit{At: at, With: jsonscan.AppendString(nil, t.Apart(c.Request.Tenant, id))})
 	}
-	for _, name := range [...]string{"mm_hashes", "keep_alive"} {
+	for _, name := range [...]string{"mm_hashes", "mm_content_hashes", "keep_alive"} {
 		if !rawjson.IsNull(c.member(name)) {
 			edits = append(edits, c.Prompt.SetField(name, []byte("null")))
 		}

@@ -20,16 +20,16 @@ type Incoming struct {
 	EngineID string // the same towards engines, where tenants' ids are kept apart; "" for ID
 	From     forwarded.Origin
 	Prompt   prompt.Prompt
-	Body     *body.Payload   // nil while the body is passed on as it streams in
-	Upload   *body.Upload    // the body, while it is passed on as it streams in
-	Request  fleet.Request   // what the fleet is asked
-	inForm   namedModel      // of a form in Body
-	withheld withheldFields  // the same
-	inQuery  namedModel      // of the query
-	InFields Fields          // of both
-	Media    []jsonscan.Span // where the body names what engines keep, see prompt.Refers
-	Computes bool            // an engine computes for it, and may keep a prompt in its cache
-	Repeats  bool            // of an API without a name here: its work leaves nothing behind
+	Body     *body.Payload  // nil while the body is passed on as it streams in
+	Upload   *body.Upload   // the body, while it is passed on as it streams in
+	Request  fleet.Request  // what the fleet is asked
+	inForm   namedModel     // of a form in Body
+	withheld withheldFields // the same
+	inQuery  namedModel     // of the query
+	InFields Fields         // of both
+	Media    prompt.Media   // where the body names what engines keep, see prompt.Refers
+	Computes bool           // an engine computes for it, and may keep a prompt in its cache
+	Repeats  bool           // of an API without a name here: its work leaves nothing behind
 	// the client has got the header of an event stream, and comments: the answer must continue it, so that it must not
 	// be compressed
 	Opened atomic.Bool
