@@ -522,7 +522,7 @@ func (c *call) judgeUnparsed(err error) error {
 func (c *call) identify() error {
 	c.ReadNames()
 	q, p := &c.Request, &c.Prompt
-	q.Model = cmp.Or(send.Named(c.R.Header).Get(send.ModelHeader), p.Model, c.Named())
+	q.Model = cmp.Or(send.Named(c.R.Header).Get(send.ModelHeader), c.adapterFor(p.Model), p.Model, c.Named())
 	q.Session, q.Follows = p.Session, p.PreviousResponse
 	q.User, q.Parent = p.User, p.Parent
 	c.final = c.final || p.Closes

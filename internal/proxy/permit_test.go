@@ -592,6 +592,57 @@ func TestAdaptersOfSGLang(t *testing.T) {
 	}
 }
 
+// TestAdaptersGoWhereTheyAre: an adapter that a request names in one of SGLang's own ways is computed by an engine that
+// has it, if the caller may use it.
+func TestAdaptersGoWhereTheyAre(t *testing.T) {
+	keys := identity.Keys{}
+	keys.Add(sha256.Sum256([]byte("all")), identity.Key{Tenant: "blue"})
+	keys.Add(sha256.Sum256([]byte("m*")), identity.Key{Tenant: "blue", Models: fleet.Names{"m*"}})
+	without, with := &listing{models: []string{"m"}}, &listing{models: []string{"m", "a"}}
+	r := newRig(t, proxy.Config{Tenants: &identity.Tenants{Keys: keys}}, without.ServeHTTP, with.ServeHTTP)
+	for _, kind := range []fleet.Kind{fleet.KindSGLang, fleet.KindVLLM} {
+		for name, models := range map[string][]fleet.Model{
+			"e0": {{ID: "m"}}, "e1": {{ID: "m"}, {ID: "a", Parent: "m"}},
+		} {
+			is := fleet.Report{Healthy: true, Kind: kind, Models: models}
+			r.fleet.Observe(route.Probed{Endpoint: name, Report: is})
+		}
+		for _, c := range []struct {
+			key, path, body string
+			want            string // of SGLang: what its engine with the adapter got; "" for 404
+		}{
+			{"all", "/generate", `{"text":"x","lora_path":"a"}`, `{"text":"x","lora_path":"a"}`},
+			{
+				"all", "/v1/chat/completions", `{"model":"m","lora_path":"a","messages":[]}`,
+				`{"model":"a","lora_path":"a","messages":[]}`,
+			},
+			{
+				"all", "/v1/chat/completions", `{"model":"m:a","messages":[]}`,
+				`{"lora_path":"a","model":"a","messages":[]}`,
+			},
+			{"all", "/v1/chat/completions", `{"model":"m:b","messages":[]}`, ""},
+			{"all", "/v1/responses", `{"model":"m:a","input":"x"}`, ""}, // which reads no adapter
+			{"m*", "/v1/chat/completions", `{"model":"m:a","messages":[]}`, ""},
+			{"m*", "/v1/chat/completions", `{"model":"m","lora_path":"a","messages":[]}`, ""},
+		} {
+			for range 4 { // whichever engine is next
+				res, answer := r.post(c.path, c.body, "Authorization", "Bearer "+c.key)
+				elsewhere, there := without.take(), strings.Join(with.take(), "")
+				switch {
+				case kind == fleet.KindVLLM:
+					if got := strings.Join(append(elsewhere, there), ""); got != "" && !strings.HasSuffix(got, c.body) {
+						t.Errorf("vLLM: %s with %s: the engine got %s", c.body, c.key, got)
+					}
+				case len(elsewhere) > 0, there != "" != (c.want != ""), !strings.HasSuffix(there, c.want),
+					c.want == "" && res.StatusCode != 404:
+					t.Errorf("%s with %s: %d %s, the engines got %q and %q, want %s",
+						c.body, c.key, res.StatusCode, answer, elsewhere, there, c.want)
+				}
+			}
+		}
+	}
+}
+
 // TestListsOfOllama: what Ollamas have and what they have in memory are lists of the fleet. A model has one name there,
 // as in Ollama's own, though it is served by two: without a tag it is ":latest".
 func TestListsOfOllama(t *testing.T) {
