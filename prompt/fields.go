@@ -59,6 +59,7 @@ const (
 	fNumItemsAssigned
 	fHTTPWorkerIPC
 	fKVHints
+	fNVExt
 	fBackground
 	fKeepAlive
 	numEditable
@@ -92,7 +93,7 @@ var fieldNames = [numFields]string{
 	fSamplingParams: "sampling_params", fOptions: "options", fN: "n", fPreviousResponseID: "previous_response_id",
 	fVLLMXargs: "vllm_xargs", fMMHashes: "mm_hashes", fMMContentHashes: "mm_content_hashes",
 	fEncoderURLs: "encoder_urls", fNeedWaitForMMInputs: "need_wait_for_mm_inputs",
-	fNumItemsAssigned: "num_items_assigned", fHTTPWorkerIPC: "http_worker_ipc", fKVHints: "kv_hints",
+	fNumItemsAssigned: "num_items_assigned", fHTTPWorkerIPC: "http_worker_ipc", fKVHints: "kv_hints", fNVExt: "nvext",
 	fBackground: "background", fKeepAlive: "keep_alive",
 	fLogprobStartLen: "logprob_start_len", fCachePrompt: "cache_prompt",
 }

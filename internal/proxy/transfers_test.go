@@ -25,7 +25,8 @@ var (
 	transferHeaders = []string{
 		"X-Prefiller-Host-Port", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port", "X-Kv-Cache-Source-Host-Port",
 		"X-Override-Bootstrap-Host", "X-Override-Rid", "X-SMG-Target-Worker", "x-dynamo-worker-instance-id",
-		"x-dynamo-prefill-instance-id", "x-dynamo-dp-rank", "x-dynamo-prefill-dp-rank", "X-data-parallel-rank",
+		"x-dynamo-prefill-instance-id", "x-dynamo-dp-rank", "x-dynamo-prefill-dp-rank",
+		"x-worker-instance-id", "x-prefill-instance-id", "x-dp-rank", "x-prefill-dp-rank", "X-data-parallel-rank",
 		"X-TRTLLM-Msgpack", "x-trtllm-disagg-auth", "x-body-compressed", "x-envoy-upstream-rq-timeout-ms",
 		"X-Envoy-Retry-On",
 		"x-envoy-original-dst-host", "l5d-timeout", "grpc-timeout", "x-gateway-destination-endpoint",

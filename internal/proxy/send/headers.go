@@ -33,7 +33,8 @@ func Withheld(name string, transfers bool) bool {
 	switch name {
 	case "X-Prefiller-Host-Port", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port", "X-Kv-Cache-Source-Host-Port",
 		"X-Smg-Target-Worker", "X-Dynamo-Worker-Instance-Id", "X-Dynamo-Prefill-Instance-Id", "X-Dynamo-Dp-Rank",
-		"X-Dynamo-Prefill-Dp-Rank", "X-Data-Parallel-Rank", "X-Trtllm-Msgpack", "X-Trtllm-Disagg-Auth",
+		"X-Dynamo-Prefill-Dp-Rank", "X-Worker-Instance-Id", "X-Prefill-Instance-Id", "X-Dp-Rank", "X-Prefill-Dp-Rank",
+		"X-Data-Parallel-Rank", "X-Trtllm-Msgpack", "X-Trtllm-Disagg-Auth",
 		"X-Body-Compressed", "Grpc-Timeout", "X-Gateway-Destination-Endpoint":
 		return !transfers
 	}

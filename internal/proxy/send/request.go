@@ -35,7 +35,7 @@ func (a *Outgoing) request() *http.Request {
 	a.span.Inject(header)
 	a.labelBlocks(header)
 	a.uncompressed(header)
-	edits := a.leg(header, a.apart(a.salt(a.ask(a.attended(a.capPriority(header, nil))))))
+	edits := a.dynamo(a.leg(header, a.apart(a.salt(a.ask(a.attended(a.capPriority(header, nil)))))))
 	edits = c.set(edits, a.Address(header))
 	edits = a.tellAdapter(a.tellSession(a.tellConversation(a.tellFirstTurn(edits))))
 
