@@ -498,8 +498,12 @@ func TestPriorityTowardsEngines(t *testing.T) {
 					t.Errorf("%s, at most %v, %s: the engine got the header %q for %q",
 						tt.kind, most, path, got, tt.sent)
 				}
-				r.post(path, chatBody, "X-SMG-Priority", "system", "x-dynamo-request-priority", "9")
-				for _, name := range []string{"X-SMG-Priority", "x-dynamo-request-priority"} {
+				r.post(path, chatBody, "X-SMG-Priority", "system", "x-dynamo-request-priority", "9",
+					"x-gateway-inference-objective", "vip", "x-llm-d-inference-objective", "vip")
+				for _, name := range []string{
+					"X-SMG-Priority", "x-dynamo-request-priority", "x-gateway-inference-objective",
+					"x-llm-d-inference-objective",
+				} {
 					if got := in.header.Get(name) != ""; got != (most == fleet.PriorityHigh) {
 						t.Errorf("%s, at most %v, %s: the engine got %s: %t", tt.kind, most, path, name, got)
 					}

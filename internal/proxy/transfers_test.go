@@ -30,6 +30,7 @@ var (
 		"X-TRTLLM-Msgpack", "x-trtllm-disagg-auth", "x-body-compressed", "x-envoy-upstream-rq-timeout-ms",
 		"X-Envoy-Retry-On",
 		"x-envoy-original-dst-host", "l5d-timeout", "grpc-timeout", "x-gateway-destination-endpoint",
+		"x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite",
 	}
 )
 

@@ -25,17 +25,19 @@ func HopByHop(name string) bool {
 // SGLang's, which override members of the body (0.5.23, request_headers.py) or have it unpacked after the router has
 // read it (http_request_decompression.py), those by which a client picks the rank of an engine (vLLM, SGLang) or the
 // worker of SMG or Dynamo, or one of a gateway with the Gateway API inference extension any address (where its picker
-// fails open), and TensorRT-LLM's from its orchestrator to workers: that the body is no JSON, and that its hand-over is
-// signed. The same goes for orders to a proxy before an engine, which Envoy and Linkerd take from callers that they
-// trust, as the router is one: limits of time, which end requests as if the engine had failed (Grpc-Timeout of any
-// request, where a route allows it, as Istio's do), repetitions, addresses. Requests and upgrades share it.
+// fails open) or another model than the body's, and TensorRT-LLM's from its orchestrator to workers: that the body is
+// no JSON, and that its hand-over is signed. The same goes for orders to a proxy before an engine, which Envoy and
+// Linkerd take from callers that they trust, as the router is one: limits of time, which end requests as if the engine
+// had failed (Grpc-Timeout of any request, where a route allows it, as Istio's do), repetitions, addresses. Requests
+// and upgrades share it.
 func Withheld(name string, transfers bool) bool {
 	switch name {
 	case "X-Prefiller-Host-Port", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port", "X-Kv-Cache-Source-Host-Port",
 		"X-Smg-Target-Worker", "X-Dynamo-Worker-Instance-Id", "X-Dynamo-Prefill-Instance-Id", "X-Dynamo-Dp-Rank",
 		"X-Dynamo-Prefill-Dp-Rank", "X-Worker-Instance-Id", "X-Prefill-Instance-Id", "X-Dp-Rank", "X-Prefill-Dp-Rank",
 		"X-Data-Parallel-Rank", "X-Trtllm-Msgpack", "X-Trtllm-Disagg-Auth",
-		"X-Body-Compressed", "Grpc-Timeout", "X-Gateway-Destination-Endpoint":
+		"X-Body-Compressed", "X-Llm-D-Model-Name-Rewrite", "X-Gateway-Model-Name-Rewrite",
+		"X-Gateway-Destination-Endpoint", "Grpc-Timeout":
 		return !transfers
 	}
 	if transfers {

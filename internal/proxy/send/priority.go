@@ -14,7 +14,7 @@ import (
 const VLLMPriority = "X-Vllm-Priority"
 
 // capPriority withholds a priority of the engine's own that the client may not ask for: one that may put its request
-// before those that name none. SMG and Dynamo, which may stand in an engine's place, have headers too.
+// before those that name none. SMG, Dynamo and llm-d, which may stand in an engine's place, have headers too.
 func (a *Outgoing) capPriority(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	c := a.c
 	if !c.CapsPriority {
@@ -22,6 +22,7 @@ func (a *Outgoing) capPriority(h http.Header, edits []prompt.Edit) []prompt.Edit
 	}
 	for _, name := range [...]string{
 		"X-Smg-Priority", "X-Dynamo-Request-Priority", "X-Dynamo-Request-Strict-Priority",
+		"X-Llm-D-Inference-Objective", "X-Gateway-Inference-Objective",
 	} {
 		if text := h[name]; len(text) > 0 && (len(text) > 1 || text[0] != "0") {
 			delete(h, name)
