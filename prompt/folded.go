@@ -26,6 +26,9 @@ func (s *scan) noteFolded(name []byte) {
 	}
 }
 
+// folds reports whether an engine written in Go takes a name for the known one.
+func folds(name, known string) bool { return string(fold(nil, []byte(name))) == known }
+
 // fold appends a name in small letters. Of the characters that are no ASCII, Unicode folds only ſ and the Kelvin sign
 // to ASCII letters, of which all known names are.
 func fold(dst, name []byte) []byte {

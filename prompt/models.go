@@ -4,10 +4,10 @@ import "github.com/warmpath/warmpath/prompt/jsonscan"
 
 // Models lists every model and adapter that a body may name to an engine, with each value of a repeated member, since
 // engines differ in which they take: model, SGLang's lora_path, the name and the path in lora_request (TensorRT-LLM),
-// and for /api/show name (Ollama), and those that a router in an engine's place goes on to: models (OpenRouter),
-// fallbacks and the like (LiteLLM), and any of these in extra_body, which LiteLLM passes on. Of APIs that are not known
-// it also lists model within other members, as batches and sessions of the realtime API have it, but where a model or a
-// client made up the names.
+// for /api/show name, in large letters too (Ollama is written in Go), and those that a router in an engine's place
+// goes on to: models (OpenRouter), fallbacks and the like (LiteLLM), and any of these in extra_body, which LiteLLM
+// passes on. Of APIs that are not known it also lists model within other members, as batches and sessions of the
+// realtime API have it, but where a model or a client made up the names.
 //
 // base reports whether an engine may compute its own model, since the member by which it is told another one is not
 // there, or anything but a name stands in it: null, or in a list. That member is model, but lora_path in SGLang's own
@@ -40,7 +40,7 @@ func (m *models) object(depth int) bool {
 	for ; kind == jsonscan.Key; kind = m.c.Next() {
 		name, value, ok := string(decoded(&m.c)), m.c.Next(), false
 		switch {
-		case name == "model", depth == 1 && (name == "lora_path" || m.show && name == "name"):
+		case name == "model", depth == 1 && (name == "lora_path" || m.show && folds(name, "name")):
 			var named bool
 			if named, ok = m.value(value, depth); depth == 1 && name == m.by {
 				m.there, m.nameless = true, m.nameless || !named

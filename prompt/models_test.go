@@ -58,6 +58,7 @@ func TestModels(t *testing.T) {
 		{Chat, "", `{"extra_body":{"model":"b"}}`, []string{"b"}, true},
 		{Chat, "", `{"model":"a","metadata":{"models":["b"]},"tools":[{"fallbacks":["c"]}]}`, []string{"a"}, false},
 		{Other, "/api/show", `{"name":"a"}`, []string{"a"}, true},
+		{Other, "/api/show", `{"NAME":"a","nam\u0045":"b","naMe":"c","names":"d"}`, []string{"a", "b", "c"}, true},
 		{Other, "/v1/x", `{"name":"a"}`, nil, true},
 		{Other, "", `{"requests":[{"custom_id":"1","params":{"model":"a","messages":[{"content":"x"}]}},{"params":{"model":"b"}}]}`, []string{"a", "b"}, true},
 		{

@@ -105,6 +105,7 @@ var ways = []way{
 	{"ollama generate", "POST", "/api/generate", "", `{"model":"MODEL","prompt":"x"}`},
 	{"ollama show", "POST", "/api/show", "", `{"model":"MODEL"}`},
 	{"ollama show, by name", "POST", "/api/show", "", `{"model":"m","name":"MODEL"}`},
+	{"ollama show, by name in large letters", "POST", "/api/show", "", `{"Name":"MODEL"}`},
 	{"an adapter of SGLang", "POST", "/generate", "", `{"text":"x","model":"m","lora_path":"MODEL"}`},
 	{"adapters of SGLang", "POST", "/generate", "", `{"text":["x"],"model":"m","lora_path":["m","MODEL"]}`},
 	{
