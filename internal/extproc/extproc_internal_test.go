@@ -142,6 +142,7 @@ func TestTranslate(t *testing.T) {
 		{"X-Llm-D-Slo-Tpot-Ms", "20", "X-Warmpath-Tpot-Ms", "", "20"},
 		{"X-Slo-Tpot-Ms", "20", "X-Warmpath-Tpot-Ms", "", "20"},
 		{"X-Other", "20", "X-Warmpath-Tpot-Ms", "", ""},
+		{"", "20", "X-Warmpath-Wait", "", ""}, // a header without a name
 	} {
 		h := http.Header{tt.in: {tt.value}}
 		if tt.before != "" {

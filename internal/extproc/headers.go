@@ -9,12 +9,16 @@ import (
 // objective are the headers that name a request's objective, the newer one first.
 var objective = [...]string{"X-Llm-D-Inference-Objective", "X-Gateway-Inference-Objective"}
 
-// meanings are headers of llm-d and of the inference extension, and the door's own headers that mean the same.
-var meanings = [...]struct{ own, newer, older string }{
-	{"X-Warmpath-Model", "X-Llm-D-Model-Name-Rewrite", "X-Gateway-Model-Name-Rewrite"},
-	{"X-Warmpath-Wait", "X-Llm-D-Inference-Ttl", ""},
-	{"X-Warmpath-Ttft-Ms", "X-Llm-D-Slo-Ttft-Ms", "X-Slo-Ttft-Ms"},
-	{"X-Warmpath-Tpot-Ms", "X-Llm-D-Slo-Tpot-Ms", "X-Slo-Tpot-Ms"},
+// meanings are the door's own headers, and those of llm-d and of the inference extension that mean the same, the newer
+// one first.
+var meanings = [...]struct {
+	own    string
+	theirs []string
+}{
+	{"X-Warmpath-Model", []string{"X-Llm-D-Model-Name-Rewrite", "X-Gateway-Model-Name-Rewrite"}},
+	{"X-Warmpath-Wait", []string{"X-Llm-D-Inference-Ttl"}},
+	{"X-Warmpath-Ttft-Ms", []string{"X-Llm-D-Slo-Ttft-Ms", "X-Slo-Ttft-Ms"}},
+	{"X-Warmpath-Tpot-Ms", []string{"X-Llm-D-Slo-Tpot-Ms", "X-Slo-Tpot-Ms"}},
 }
 
 // translate adds the door's own headers that mean the same as those of llm-d. What a request says in the door's own
@@ -32,7 +36,7 @@ func (s *Server) translate(h http.Header) {
 		if _, said := h[m.own]; said {
 			continue
 		}
-		for _, name := range [...]string{m.newer, m.older} {
+		for _, name := range m.theirs {
 			if v := h[name]; len(v) > 0 {
 				h[m.own] = v[:1]
 				break
