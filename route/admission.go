@@ -111,10 +111,10 @@ func (r *Router) tellAdmission(q *asked, v *pick.View, res *reservation, c *pick
 	if !joins(q.pool, v.Leg, v.PromptTokens+q.req.MaxTokens) {
 		return
 	}
-	_, parent := r.readers.conversations.Keys(q.scope(fleet.LegUnsplit), q.req, q.who)
+	_, parent := r.conversations.Keys(q.scope(fleet.LegUnsplit), q.req, q.who)
 	turn := placedTurn(q.asker, c.Slot, v.PromptTokens+v.OutputTokens)
 	turn.Key, turn.Parent = res.conversation.Key(), parent
-	if names := r.readers.cache.Names(&q.text, q.req, q.size.Tokens, c.Model); names != nil {
+	if names := r.cache.Names(&q.text, q.req, q.size.Tokens, c.Model); names != nil {
 		turn.Prompt = admission.Prompt{Names: names, Tokens: v.PromptTokens, Bytes: q.req.Content.Bytes}
 	}
 	r.admission.TurnPlaced(q.now, res.index, &turn)
@@ -147,12 +147,12 @@ func (r *Router) admitHeld(now time.Time) {
 // takingTraffic lists the endpoints of a pool that take new traffic; of an alias whose models divide its requests, and
 // which has the name of one of them, those of that one.
 func (r *Router) takingTraffic(now time.Time, name string) []int {
-	p, s := r.readers.pools.Named(name), r.scratch
+	p, s := r.pools.Named(name), r.scratch
 	r.slots = r.slots[:0]
 	for i := range p.Len() {
 		m := p.Member(i)
 		if p.Divides() {
-			s.serving = r.readers.pools.Serving(m, s.serving[:0], &s.servingOthers)
+			s.serving = r.pools.Serving(m, s.serving[:0], &s.servingOthers)
 			if !slices.ContainsFunc(s.serving, func(m pool.Member) bool { return m.Model() == name }) {
 				continue
 			}
@@ -178,13 +178,13 @@ type HeldTurn struct {
 // HeldTurns lists the router's own held turns, the one with the earliest bound first, at most so many.
 func (r *Router) HeldTurns(most int) []HeldTurn {
 	var out []HeldTurn
-	for _, w := range r.readers.admission.HeldTurns(most) {
+	for _, w := range r.admission.HeldTurns(most) {
 		h := HeldTurn{
 			Request: w.Request, Conversation: w.Name, Tenant: w.TenantName, Pool: w.Pool, Priority: w.Priority,
 			Tokens: w.Tokens, Since: w.Since, Until: w.Until,
 		}
 		if w.Home >= 0 {
-			if ep := r.endpoints.At(w.Home); ep.Exists() {
+			if ep := r.registry.At(w.Home); ep.Exists() {
 				h.Home = ep.Name()
 			}
 		}
@@ -201,14 +201,14 @@ type HeldPool struct {
 
 // heldPools lists the pools with held turns.
 func (r *Router) heldPools() (out []HeldPool) {
-	for _, q := range r.readers.admission.Queues() {
+	for _, q := range r.admission.Queues() {
 		out = append(out, HeldPool{Pool: q.Pool, Tokens: q.Tokens})
 	}
 	return out
 }
 
 // Held is the number of the router's own held turns.
-func (r *Router) Held() int { return r.readers.admission.Held() }
+func (r *Router) Held() int { return r.admission.Held() }
 
 // clientsID is a conversation's id, unless only another router knows it.
 func clientsID(id string) string {

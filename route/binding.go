@@ -32,7 +32,7 @@ func (r *Router) placedEntry(now time.Time, was *session.Entry, res *reservation
 	}
 	res.countsActive = true
 	r.arrivals.Activate(ep.Slot())
-	epoch := r.readers.cache.Epoch(ep.Slot())
+	epoch := r.cache.Epoch(ep.Slot())
 	e := session.Entry{
 		Endpoint: ep.Name(),
 		Model:    model,
@@ -59,7 +59,7 @@ func (r *Router) endIdle(e *session.Entry) (slot int, since uint32, ok bool) {
 		return 0, 0, false
 	}
 	since, e.IdleSince = e.IdleSince, 0
-	ep := r.endpoints.Named(e.Endpoint)
+	ep := r.registry.Named(e.Endpoint)
 	if !ep.Exists() {
 		return 0, 0, false
 	}
@@ -68,7 +68,7 @@ func (r *Router) endIdle(e *session.Entry) (slot int, since uint32, ok bool) {
 
 // forgetIdle removes a conversation that is remembered no more from the idle ones: if it comes back, it is a new one.
 func (r *Router) forgetIdle(e session.Entry) {
-	if ep := r.endpoints.Named(e.Endpoint); e.IdleSince > 0 && ep.Exists() {
+	if ep := r.registry.Named(e.Endpoint); e.IdleSince > 0 && ep.Exists() {
 		r.arrivals.Forget(ep.Slot(), e.IdleSince)
 	}
 }
@@ -120,7 +120,7 @@ func (r *Router) storeEnded(now time.Time, res *reservation, ev *Finished) {
 
 // storeTokens stores a conversation's cached tokens and the tokens of its last prompt.
 func (r *Router) storeTokens(res *reservation, e *session.Entry, tokens, prompt int) {
-	w := r.readers.cache.Warmth(res.index)
+	w := r.cache.Warmth(res.index)
 	e.Epoch, e.Flow, e.Tokens = w.Epoch, w.Flow, tokens
 	if prompt > 0 && w.Bytes > 0 {
 		e.Prompt, e.Bytes, e.Marks = prompt, w.Bytes, w.Marks

@@ -106,7 +106,7 @@ func (r *Router) note(q *asked, seen *noticed) (said learnt.Announcement) {
 	r.pools.Keep(q.pool)
 	r.panicked += uint64(bits.OnesCount8(seen.panicked))
 	if r.cfg.Replicas {
-		said = r.readers.conversations.Announce(q.scope(fleet.LegUnsplit), q.req, q.who)
+		said = r.conversations.Announce(q.scope(fleet.LegUnsplit), q.req, q.who)
 	}
 	r.conversations.Note(q.now, q.scope(fleet.LegUnsplit), q.req, q.who)
 	r.cache.Note(&q.text, seen.missed)
@@ -127,7 +127,7 @@ func (r *Router) commit(
 	policy := r.pools.Policy(q.pool, v.Leg)
 	policy.Placed(&p.choice, q.req)
 	c := p.row()
-	ep := r.endpoints.At(c.Slot)
+	ep := r.registry.At(c.Slot)
 	r.describeChoice(q, chose, p, ep, made)
 	scope := p.scope
 	if r.cfg.Explain && c.Terms != (pick.Terms{}) { // the policy has filled them in
@@ -171,14 +171,14 @@ func (r *Router) describeChoice(q *asked, chose *chosen, p *placement, ep regist
 	made.Model, made.Adapter, made.Pool = c.Model, c.Adapter, q.pool.Name()
 	made.Policy = r.pools.Policy(q.pool, v.Leg).Needs.Name
 	made.Session, made.FirstTurn, made.NewID = clientsID(p.who.ID), v.FirstTurn, v.NewID
-	if since := r.readers.admission.Since(q.req.Hold); !since.IsZero() {
+	if since := r.admission.Since(q.req.Hold); !since.IsZero() {
 		made.Held = q.now.Sub(since)
 	}
 	made.Reason, made.Candidates, made.Full = p.choice.Reason, v.Eligible(), v.Full
 	made.PromptTokens, made.CachedTokens = v.PromptTokens, c.CachedTokens
 	made.Leg, made.Why, made.Weighed, made.CacheGate = v.Leg, chose.why, chose.weighed, v.CacheGate
 	made.TellSession, made.Precedence, made.Passed = ep.KeepsSessions(), ep.Precedence(), chose.passed
-	made.Answered, made.Lost = r.endpoints.Answered(ep, q.req.Path)
+	made.Answered, made.Lost = r.registry.Answered(ep, q.req.Path)
 	made.Away = r.readers.elsewhere(q, ep, c.Context)
 	if v.Leg == fleet.LegPrefill {
 		made.Handover = ep.Handover()

@@ -36,7 +36,7 @@ func (r *Router) declare(now time.Time, d *Declared) (changed turnover) {
 
 // declareOne applies a source's declaration of one endpoint. One that joins ramps up if gently is set.
 func (r *Router) declareOne(now time.Time, spec fleet.Endpoint, source string, gently bool, to *turnover) {
-	old := r.endpoints.Named(spec.Name)
+	old := r.registry.Named(spec.Name)
 	back := old.Exists() && old.Gone() // it has left, and its last requests are running
 	switch {
 	case !old.Exists():
@@ -60,7 +60,7 @@ func (r *Router) declareOne(now time.Time, spec fleet.Endpoint, source string, g
 		r.tellSizes(old)
 	}
 	if back {
-		to.changes = append(to.changes, r.remark(r.endpoints.Named(spec.Name), "declared again, by "+source))
+		to.changes = append(to.changes, r.remark(r.registry.Named(spec.Name), "declared again, by "+source))
 	}
 }
 
@@ -79,16 +79,16 @@ func (r *Router) giveUp(now time.Time, ep registry.Endpoint, source string, to *
 			r.registry.Redeclare(ep, spec, next)
 			r.tellSizes(ep)
 		}
-		to.changes = append(to.changes, r.remark(r.endpoints.Named(spec.Name),
+		to.changes = append(to.changes, r.remark(r.registry.Named(spec.Name),
 			fmt.Sprintf("no longer declared by %s; the declaration by %s applies", source, next)))
 		return
 	}
 	r.endpointLeft(now, ep)
 	to.gone = append(to.gone, ep.Key())
 	to.changes = append(to.changes, Change{
-		Endpoint: ep.Name(), From: r.readers.health.Reported(ep.Slot()), Detail: "no longer declared by " + source,
+		Endpoint: ep.Name(), From: r.health.Reported(ep.Slot()), Detail: "no longer declared by " + source,
 	})
-	if r.readers.backlog.Idle(ep.Slot()) {
+	if r.backlog.Idle(ep.Slot()) {
 		r.dropEndpoint(ep)
 	}
 }
@@ -99,14 +99,14 @@ func (r *Router) leaving(d *Declared, keep map[string]bool) (omitted []registry.
 		return ep.Exists() && ep.DeclaredBy(d.Source) && !ep.Gone() && !keep[ep.Name()]
 	}
 	for _, name := range d.Left {
-		if ep := r.endpoints.Named(name); leaves(ep) {
+		if ep := r.registry.Named(name); leaves(ep) {
 			omitted = append(omitted, ep)
 		}
 	}
 	if d.Partly {
 		return omitted
 	}
-	for ep := range r.endpoints.All() {
+	for ep := range r.registry.All() {
 		if leaves(ep) {
 			omitted = append(omitted, ep)
 		}
@@ -117,16 +117,16 @@ func (r *Router) leaving(d *Declared, keep map[string]bool) (omitted []registry.
 // tellShortlistOf tells the shortlist of the endpoints that a declaration is about.
 func (r *Router) tellShortlistOf(now time.Time, d *Declared) {
 	if !d.Partly {
-		for ep := range r.endpoints.All() {
+		for ep := range r.registry.All() {
 			r.tellShortlist(now, ep)
 		}
 		return
 	}
 	for i := range d.Endpoints {
-		r.tellShortlist(now, r.endpoints.Named(d.Endpoints[i].Name))
+		r.tellShortlist(now, r.registry.Named(d.Endpoints[i].Name))
 	}
 	for _, name := range d.Left {
-		if ep := r.endpoints.Named(name); ep.Exists() {
+		if ep := r.registry.Named(name); ep.Exists() {
 			r.tellShortlist(now, ep)
 		}
 	}
@@ -134,8 +134,8 @@ func (r *Router) tellShortlistOf(now time.Time, d *Declared) {
 
 // running reports whether an endpoint that is up has had requests.
 func (r *Router) running(now time.Time) bool {
-	for ep := range r.endpoints.All() {
-		if ep.Requests() > 0 && r.readers.health.State(now, ep.Slot()) == fleet.StateUp {
+	for ep := range r.registry.All() {
+		if ep.Requests() > 0 && r.health.State(now, ep.Slot()) == fleet.StateUp {
 			return true
 		}
 	}
@@ -149,7 +149,7 @@ func isOther(old fleet.Endpoint, spec *fleet.Endpoint) bool {
 
 // Moved reports whether the name of an endpoint, as it was when a request was sent there, means another engine now.
 func (r *Router) Moved(from *fleet.Endpoint) bool {
-	ep := r.endpoints.Named(from.Name)
+	ep := r.registry.Named(from.Name)
 	return ep.Exists() && !ep.Gone() && isOther(ep.Spec(), from)
 }
 
@@ -204,7 +204,7 @@ func (r *Router) replace(
 	r.registry.Replace(old, ep)
 	r.health.Replace(old.Slot(), ep.Slot())
 	r.arrivals.Replace(old.Slot(), ep.Slot())
-	if r.readers.backlog.Idle(old.Slot()) {
+	if r.backlog.Idle(old.Slot()) {
 		r.dropEndpoint(old)
 	}
 	return ep
@@ -228,7 +228,7 @@ func (r *Router) freeSlot(ep registry.Endpoint) {
 
 // probed applies a report.
 func (r *Router) probed(now time.Time, ev *Probed, to []Change) []Change {
-	ep := r.endpoints.NamedAt(ev.Endpoint, ev.URL)
+	ep := r.registry.NamedAt(ev.Endpoint, ev.URL)
 	if !ep.Exists() {
 		return to
 	}
@@ -244,7 +244,7 @@ func (r *Router) probed(now time.Time, ev *Probed, to []Change) []Change {
 func (r *Router) probe(now time.Time, ep registry.Endpoint, ev *Probed) {
 	n := &ev.Report
 	switch {
-	case n.Healthy && !ev.Asked.IsZero() && r.readers.health.UnreachedSince(ep.Slot(), ev.Asked):
+	case n.Healthy && !ev.Asked.IsZero() && r.health.UnreachedSince(ep.Slot(), ev.Asked):
 		return // the engine may have ended after its answer
 	case n.Healthy && (ep.Refused() || ep.Replaced(n)): // its process was gone, and with it the cache
 		if ep.Met() {
@@ -271,8 +271,8 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, ev *Probed) {
 
 // tellShortlist tells the shortlist of an endpoint's work and whether it is fit.
 func (r *Router) tellShortlist(now time.Time, ep registry.Endpoint) {
-	fit := r.readers.health.ProbesDecide(now, ep.Slot()) && r.readers.usable(now, ep, 0) == health.Fit
-	r.shortlist.Describe(ep.Slot(), r.readers.backlog.Load(ep.Slot()), fit)
+	fit := r.health.ProbesDecide(now, ep.Slot()) && r.readers.usable(now, ep, 0) == health.Fit
+	r.shortlist.Describe(ep.Slot(), r.backlog.Load(ep.Slot()), fit)
 }
 
 // Survey finds out what a snapshot of endpoints changes, in steps between which requests can be decided. The snapshots
@@ -308,24 +308,24 @@ func (r *Router) Survey(now time.Time, d *Declared, s *Survey) (more bool) {
 		end := min(s.next+bound.Step, len(d.Endpoints))
 		for ; s.next < end; s.next++ {
 			spec := &d.Endpoints[s.next]
-			old := r.endpoints.Named(spec.Name)
+			old := r.registry.Named(spec.Name)
 			if !old.Exists() || old.Gone() || old.Source() != d.Source || !reflect.DeepEqual(old.Spec(), *spec) {
 				s.Fresh = append(s.Fresh, *spec)
 			}
 		}
 		if s.next == len(d.Endpoints) {
-			s.compared, s.next, s.generation = true, 0, r.endpoints.Generation()
+			s.compared, s.next, s.generation = true, 0, r.registry.Generation()
 		}
 		return true
 	}
-	if g := r.endpoints.Generation(); s.generation != g {
+	if g := r.registry.Generation(); s.generation != g {
 		s.Left, s.next, s.generation = s.Left[:0], 0, g
 	}
-	end := min(s.next+bound.Step, r.endpoints.Len())
+	end := min(s.next+bound.Step, r.registry.Len())
 	for ; s.next < end; s.next++ {
-		if ep := r.endpoints.Nth(s.next); ep.Current() && ep.DeclaredBy(d.Source) && !ep.Gone() && !s.names[ep.Name()] {
+		if ep := r.registry.Nth(s.next); ep.Current() && ep.DeclaredBy(d.Source) && !ep.Gone() && !s.names[ep.Name()] {
 			s.Left = append(s.Left, ep.Name())
 		}
 	}
-	return s.next < r.endpoints.Len()
+	return s.next < r.registry.Len()
 }

@@ -116,9 +116,9 @@ func (r *Router) expectMiss(q *asked, p *placement, res *reservation) miss.Expec
 		if v.Home >= 0 {
 			cached = v.Candidates[v.Home].Blocks
 		}
-		names := r.readers.cache.Names(&q.text, q.req, q.size.Tokens, of.Chosen.Model)
+		names := r.cache.Names(&q.text, q.req, q.size.Tokens, of.Chosen.Model)
 		of.Last, of.Differs = last, cache.DifferenceOf(names, last.Bytes, last.Marks, cached)
-		of.Work = int(float64(r.readers.cache.Work(res.index, last.Flow)) * q.pool.TokensPerByte())
+		of.Work = int(float64(r.cache.Work(res.index, last.Flow)) * q.pool.TokensPerByte())
 	}
 	return r.misses.Expect(&of)
 }
@@ -128,7 +128,7 @@ func (r *Router) explainEnd(e *Ended, res *reservation, stream bool) {
 	free, parts, x := e.Candidates[:0], e.Costs[:0], &res.explanation
 	e.Miss = fleet.Miss{}
 	if r.cfg.Explain {
-		epoch := r.readers.cache.Epoch(res.ep.Slot())
+		epoch := r.cache.Epoch(res.ep.Slot())
 		e.Miss = x.miss.Corrected(&e.Usage, res.decision.CachedTokens, epoch)
 	}
 	e.Stream, e.Home, e.Candidates, e.Costs, e.Scope = stream, x.home, x.candidates, x.parts, x.scope

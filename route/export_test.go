@@ -7,31 +7,31 @@ import (
 
 // Idle reports what remains on the accounts without open leases.
 func (r *Router) Idle() error {
-	if queued := r.backlog.Reader().Queued(); r.open != 0 || queued != 0 || len(r.free) != len(r.reservations) {
+	if queued := r.backlog.Queued(); r.open != 0 || queued != 0 || len(r.free) != len(r.reservations) {
 		return fmt.Errorf("%d leases are open, %d queued, %d of %d reservations are free",
 			r.open, queued, len(r.free), len(r.reservations))
 	}
 	if n := len(r.replicas.leases); n != 0 {
 		return fmt.Errorf("%d leases of other routers are kept", n)
 	}
-	if err := r.endpoints.Audit(); err != nil {
+	if err := r.registry.Audit(); err != nil {
 		return err
 	}
-	for ep := range r.endpoints.All() {
+	for ep := range r.registry.All() {
 		switch {
-		case r.health.Reader().Trials(ep.Slot()) != 0:
-			return fmt.Errorf("%s: trials %d", ep.Name(), r.health.Reader().Trials(ep.Slot()))
-		case r.arrivals.Reader().Active(ep.Slot()) != 0:
-			return fmt.Errorf("%s: %d conversations are busy", ep.Name(), r.arrivals.Reader().Active(ep.Slot()))
+		case r.health.Trials(ep.Slot()) != 0:
+			return fmt.Errorf("%s: trials %d", ep.Name(), r.health.Trials(ep.Slot()))
+		case r.arrivals.Active(ep.Slot()) != 0:
+			return fmt.Errorf("%s: %d conversations are busy", ep.Name(), r.arrivals.Active(ep.Slot()))
 		}
-		if err := errors.Join(r.cache.Reader().Idle(ep.Slot()), r.backlog.Reader().Audit(ep.Slot()),
-			r.speed.Reader().Audit(ep.Slot())); err != nil {
+		if err := errors.Join(r.cache.Idle(ep.Slot()), r.backlog.Audit(ep.Slot()),
+			r.speed.Audit(ep.Slot())); err != nil {
 			return fmt.Errorf("%s: %w", ep.Name(), err)
 		}
 	}
 	slot := 0
-	for ep := range r.endpoints.Slots() {
-		if !ep.Exists() && !r.cache.Reader().Empty(slot) {
+	for ep := range r.registry.Slots() {
+		if !ep.Exists() && !r.cache.Empty(slot) {
 			return fmt.Errorf("slot %d is free and not empty", slot)
 		}
 		slot++

@@ -55,17 +55,17 @@ func (KVTokens) event()      {}
 
 // kvApply applies the operations of a stream.
 func (r *Router) kvApply(now time.Time, ev *KVApplied) {
-	ep := r.endpoints.Named(ev.Endpoint)
+	ep := r.registry.Named(ev.Endpoint)
 	if !ep.Exists() {
 		return
 	}
 	b := reported.Batch{Ops: ev.Ops, Blocks: ev.Blocks, Size: ev.Size}
-	r.reportKVEvents(ep, r.cache.Apply(now, ep.Slot(), r.readers.backlog.Load(ep.Slot()).Working(), &b, ev.Asked))
+	r.reportKVEvents(ep, r.cache.Apply(now, ep.Slot(), r.backlog.Load(ep.Slot()).Working(), &b, ev.Asked))
 }
 
 // kvStreamState applies the state of a stream and reports it.
 func (r *Router) kvStreamState(ev *KVStreamState, to []Change) []Change {
-	ep := r.endpoints.Named(ev.Endpoint)
+	ep := r.registry.Named(ev.Endpoint)
 	if !ep.Exists() {
 		return to
 	}
@@ -83,7 +83,7 @@ func (r *Router) kvStreamState(ev *KVStreamState, to []Change) []Change {
 
 // kvTick finds streams that have fallen silent.
 func (r *Router) kvTick(now time.Time, to []Change) []Change {
-	for ep := range r.endpoints.All() {
+	for ep := range r.registry.All() {
 		if ep.Current() && r.cache.Tick(now, ep.Slot()) {
 			to = append(to, r.remark(ep, "KV events: silent although blocks must have been stored; "+
 				"cached tokens are taken from answers until events arrive again"))
@@ -98,7 +98,7 @@ func (r *Router) kvTokens(ev *KVTokens) {
 		Lease: ev.Lease, Open: r.reservation(ev.Lease) != nil, Tokens: ev.Tokens, Salt: ev.Salt, Extra: ev.Extra,
 	})
 	if len(news) > 0 {
-		r.reportKVEvents(r.endpoints.At(slot), news)
+		r.reportKVEvents(r.registry.At(slot), news)
 	}
 }
 

@@ -43,7 +43,7 @@ func newWire(t *testing.T) *wire {
 
 // teach makes known how long transfers to an endpoint take, and its prompts: ms per token, and besides.
 func (w *wire) teach(name string, link, prompts backlog.Transfer) backlog.Transfer {
-	w.speed.Restore(w.now, w.endpoints.Named(name).Slot(), &learnt.Speed{
+	w.speed.Restore(w.now, w.registry.Named(name).Slot(), &learnt.Speed{
 		Moves: 1, Shared: learnt.Moves{PerToken: link.MsPerToken, Fixed: link.FixedMs},
 		Prefill: learnt.Prefill{Samples: 1, PerToken: prompts.MsPerToken, Fixed: prompts.FixedMs},
 	}, 0)
@@ -89,14 +89,14 @@ func TestReplacedEngineHasItsOwnLink(t *testing.T) {
 		{Name: "d", URL: "http://d2", Weight: 1, Role: fleet.RoleDecode},
 	}})
 	w.Observe(w.now, Probed{Endpoint: "d", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
-	d := w.endpoints.Named("d").Slot()
-	if got := w.backlog.Reader().LinkMs(w.now, d, backlog.Transfer{MsPerToken: 0.05}, 1000, 0); got != 0 {
+	d := w.registry.Named("d").Slot()
+	if got := w.backlog.LinkMs(w.now, d, backlog.Transfer{MsPerToken: 0.05}, 1000, 0); got != 0 {
 		t.Errorf("what goes to the old engine is %.0f ms in the way", got)
 	}
 	p := w.hand(w.decide(2000))
 	w.wait(55)
 	w.Observe(w.now, FirstByte{Lease: p.Lease})
-	if got := w.backlog.Reader().Job(uint32(p.Lease)).TransferArea; !near(got, 55) {
+	if got := w.backlog.Job(uint32(p.Lease)).TransferArea; !near(got, 55) {
 		t.Errorf("it is taken to be among %v", got/55)
 	}
 }

@@ -71,7 +71,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 
 // drain begins or ends the draining of an endpoint.
 func (r *Router) drain(now time.Time, ev *Drain, to []Change) []Change {
-	ep := r.endpoints.Named(ev.Endpoint)
+	ep := r.registry.Named(ev.Endpoint)
 	if !ep.Exists() || ep.Draining() != ev.Off {
 		return to
 	}
@@ -168,6 +168,6 @@ func (r *Router) changes(now time.Time, ep registry.Endpoint, to []Change) []Cha
 
 // remark is a line about an endpoint whose state does not change.
 func (r *Router) remark(ep registry.Endpoint, detail string) Change {
-	state := r.readers.health.Reported(ep.Slot())
+	state := r.health.Reported(ep.Slot())
 	return Change{Endpoint: ep.Name(), From: state, To: state, Detail: detail}
 }

@@ -95,7 +95,7 @@ type replicas struct {
 }
 
 // Queued is the number of the router's own queued requests.
-func (r *Router) Queued() int { return r.readers.backlog.Queued() }
+func (r *Router) Queued() int { return r.backlog.Queued() }
 
 // tellPlaced adds the news of a placed leg.
 func (r *Router) tellPlaced(q *asked, of *placement, res *reservation, said *learnt.Announcement) {
@@ -115,13 +115,13 @@ func (r *Router) tellPlaced(q *asked, of *placement, res *reservation, said *lea
 
 // describePlaced is what other routers are told of a lease as long as it runs.
 func (r *Router) describePlaced(p *Placed, res *reservation) {
-	j := r.readers.backlog.Job(res.index)
+	j := r.backlog.Job(res.index)
 	*p = Placed{
 		Endpoint: res.ep.Key(), Pool: NameHash(res.pool.Name()), Class: res.class, Leg: res.leg, Stream: j.Stream,
 		Queued: j.Queued, PromptTokens: res.decision.PromptTokens, CachedTokens: res.decision.CachedTokens,
 		OutputTokens: j.OutputTokens, MaxTokens: j.MaxTokens, PromptBytes: res.promptBytes, FetchTokens: j.FetchTokens,
 		ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(res.tenant), QueueClass: j.QueueClass,
-		Chain: r.readers.cache.Chain(res.index),
+		Chain: r.cache.Chain(res.index),
 	}
 	if res.pool.Divides() {
 		p.Model = ModelMark(res.decision.Model)
@@ -146,7 +146,7 @@ func (r *Router) Open(now time.Time, tell func(news []News)) {
 		}
 		tell(news)
 	}
-	for _, q := range r.readers.admission.Queues() {
+	for _, q := range r.admission.Queues() {
 		tell([]News{heldNews(now, &q)})
 	}
 }
@@ -224,7 +224,7 @@ func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 	res := &r.reservations[i]
 	switch n.Kind {
 	case NewsSent:
-		if r.readers.backlog.Job(res.index).Queued {
+		if r.backlog.Job(res.index).Queued {
 			r.sent(now, at, res)
 		}
 	case NewsFirstByte:
@@ -258,7 +258,7 @@ func (res *reservation) leader() string {
 // peerPlaced applies a request placed by another router: it writes what Decide would have written, without deciding.
 func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	placed, o := ev.News.Placed, &r.replicas
-	ep, from := r.endpoints.Keyed(placed.Endpoint), r.peer(ev.Peer)
+	ep, from := r.registry.Keyed(placed.Endpoint), r.peer(ev.Peer)
 	name := peerLease{ev.Peer, ev.News.Lease}
 	if _, known := o.leases[name]; known || !ep.Exists() || from == nil || from.leases >= bound.Most {
 		return
@@ -281,10 +281,10 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	if p.Divides() {
 		res.decision.Model = cmp.Or(r.readers.marked(p.Name(), placed.Model), res.decision.Model)
 	}
-	r.enter(now, at, res, placed.work(ev.Peer, ep.Slot(), r.readers.speed.MsPerToken(ep.Slot())))
+	r.enter(now, at, res, placed.work(ev.Peer, ep.Slot(), r.speed.MsPerToken(ep.Slot())))
 	turn := placed.Class == fleet.Turn
 	r.conversations.NoteAnnounced(now, c)
-	entry, known := r.readers.conversations.Recall(now, c)
+	entry, known := r.conversations.Recall(now, c)
 	r.cache.AddPeerRequest(i, &cache.PeerRequest{
 		Slot: ep.Slot(), Name: ep.Name(), Model: res.decision.Model, Leg: placed.Leg, Turn: turn,
 		First: placed.FirstTurn, Placed: at, PromptTokens: placed.PromptTokens, CachedTokens: placed.CachedTokens,
@@ -369,12 +369,12 @@ func (r *Router) Ending(peer uint64) bool {
 
 // poolOf is the pool whose name has a hash; the pool of all endpoints if it is unknown here.
 func (r *Router) poolOf(hash uint64) pool.Pool {
-	pools, o := r.readers.pools, &r.replicas
+	pools, o := r.pools, &r.replicas
 	if p := pools.Keyed(hash); p.Exists() {
 		return p
 	}
-	if o.at != r.endpoints.Generation() || len(o.pools) >= bound.Many {
-		o.at = r.endpoints.Generation()
+	if o.at != r.registry.Generation() || len(o.pools) >= bound.Many {
+		o.at = r.registry.Generation()
 		clear(o.pools)
 	}
 	name, known := o.pools[hash]

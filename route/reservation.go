@@ -121,8 +121,8 @@ func (r *Router) noteModelLoad(now time.Time, res *reservation) {
 	}
 	slot, model := res.ep.Slot(), res.decision.Model
 	res.mustLoad = res.ep.MustLoad(now, r.readers.staleAfter, model, res.window) ||
-		r.readers.health.LoadsModel(now, slot, model)
-	if r.endpoints.LoadOnDemand() && res.peer.peer == 0 { // other routers do not tell it
+		r.health.LoadsModel(now, slot, model)
+	if r.registry.LoadOnDemand() && res.peer.peer == 0 { // other routers do not tell it
 		r.registry.ModelAsked(now, res.ep, model, res.window)
 	}
 	if res.mustLoad {
@@ -175,7 +175,7 @@ func (r *Router) reservation(l fleet.Lease) *reservation {
 // conversation.
 func (r *Router) firstByte(now time.Time, l fleet.Lease) {
 	res := r.reservation(l)
-	if res == nil || res.prefilled || r.readers.backlog.Job(res.index).Queued {
+	if res == nil || res.prefilled || r.backlog.Job(res.index).Queued {
 		return
 	}
 	r.tellNews(News{Kind: NewsFirstByte, Lease: l})
@@ -243,7 +243,7 @@ const sharedContext = "it failed all of its requests since they did not fit in i
 //  7. the record of the request for listeners.
 func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, response session.Key) (ended *Ended) {
 	own := res.peer.peer == 0
-	ep, sent := res.ep, !r.readers.backlog.Job(res.index).Queued
+	ep, sent := res.ep, !r.backlog.Job(res.index).Queued
 	if res.released != nil { // 1
 		res.released(ev.Lease, ev.Outcome == fleet.OK)
 	}
@@ -275,7 +275,7 @@ func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, res
 		ended = r.record(res, &part, j)
 	}
 	r.freeReservation(res)
-	if ep.Gone() && r.readers.backlog.Idle(ep.Slot()) {
+	if ep.Gone() && r.backlog.Idle(ep.Slot()) {
 		r.dropEndpoint(ep)
 	}
 	return ended
@@ -312,14 +312,14 @@ func (res *reservation) verdict(sent time.Time, ev *Finished) health.Verdict {
 // capable counts the endpoints of a reservation's pool that can do the same work. Its own pool has old members if it
 // was dropped meanwhile.
 func (r *Router) capable(now time.Time, res *reservation) health.Capable {
-	p, of := health.Capable{All: 1}, r.readers.pools.Named(res.pool.Name())
+	p, of := health.Capable{All: 1}, r.pools.Named(res.pool.Name())
 	for i := range of.Len() {
 		e := of.Member(i).Endpoint()
 		if e == res.ep || !e.Role().Takes(res.leg) || r.readers.usable(now, e, 0) == health.Unfit {
 			continue
 		}
 		p.All++
-		if r.readers.health.IsEjected(now, e.Slot()) {
+		if r.health.IsEjected(now, e.Slot()) {
 			p.Ejected++
 		}
 	}

@@ -62,19 +62,18 @@ type Router struct {
 	free         []uint32      // free indexes of reservations
 	open         int
 
-	// The rooms.
+	// The rooms, each with what its Reader says.
 	registry      *registry.Table
-	endpoints     registry.Reader // of registry
 	pools         *pool.Table
 	misses        miss.Table
 	conversations *conversation.Table
 	health        *health.Table
 	budget        *budget.Budget
 	cache         *cache.Table
-	arrivals      arrivals.Table
-	backlog       backlog.Table
-	speed         speed.Table
-	shortlist     shortlist.Table
+	arrivals      *arrivals.Table
+	backlog       *backlog.Table
+	speed         *speed.Table
+	shortlist     *shortlist.Table
 	admission     *admission.Table
 
 	scratch *scratch // memory of the next decision
@@ -126,17 +125,17 @@ func New(c Config) *Router {
 	declared := registry.New()
 	r := &Router{
 		registry:  declared,
-		endpoints: declared.Reader(),
-		pools:     pool.New(declared.Reader(), c.pools()),
+		pools:     pool.New(declared.Reader, c.pools()),
 		health:    health.New(c.health()),
 		cache:     cache.New(c.Without),
 		arrivals:  arrivals.New(c.Without),
 		speed:     speed.New(c.Without),
 		budget:    budget.New(c.budget()),
+		shortlist: shortlist.New(),
 		replicas:  replicas{peers: map[uint64]*peer{}, leases: map[peerLease]uint32{}, pools: map[uint64]string{}},
 	}
-	r.backlog = backlog.New(c.backlog(), r.speed.Reader())
-	r.admission = admission.New(!c.Admission, engines{r.cache.Reader(), r.speed.Reader(), r.arrivals.Reader()})
+	r.backlog = backlog.New(c.backlog(), r.speed.Reader)
+	r.admission = admission.New(!c.Admission, engines{r.cache.Reader, r.speed.Reader, r.arrivals.Reader})
 	r.conversations = conversation.New(c.conversations(), r.forgetIdle)
 	r.scratch = &scratch{chance: [...]chance{newChance(), newChance()}}
 	r.derive(&c)
@@ -173,10 +172,10 @@ func (r *Router) configure(c Config) {
 func (r *Router) derive(c *Config) {
 	r.cfg = c
 	r.readers = readers{
-		endpoints: r.endpoints, pools: r.pools.Reader(), budget: r.budget.Reader(),
-		conversations: r.conversations.Reader(), health: r.health.Reader(), cache: r.cache.Reader(),
-		speed: r.speed.Reader(), arrivals: r.arrivals.Reader(),
-		backlog: r.backlog.Reader(), shortlist: r.shortlist.Reader(), admission: r.admission.Reader(),
+		endpoints: r.registry.Reader, pools: r.pools.Reader, budget: r.budget.Reader,
+		conversations: r.conversations.Reader, health: r.health.Reader, cache: r.cache.Reader,
+		speed: r.speed.Reader, arrivals: r.arrivals.Reader,
+		backlog: r.backlog.Reader, shortlist: r.shortlist.Reader, admission: r.admission.Reader,
 		noFallback: c.Disaggregation.NoFallback, shortlists: c.Shortlist, staleAfter: c.StaleAfter,
 		replicas: c.Replicas, admits: c.Admission, without: c.Without, needs: c.Needs,
 	}
@@ -221,7 +220,7 @@ func (r *Router) Stats() Stats {
 		SessionHits: s.Hits, SessionMisses: s.Misses, SessionEvictions: s.Evictions,
 		Responses:      s.Responses,
 		RetriesRefused: r.budget.Refused(), EjectionsSpared: r.health.Spared(), Panics: r.panicked,
-		QueueRefused: r.queueRefused, Held: r.readers.admission.Held(), HeldTokens: r.readers.admission.HeldTokens(),
+		QueueRefused: r.queueRefused, Held: r.admission.Held(), HeldTokens: r.admission.HeldTokens(),
 		HeldPools: r.heldPools(),
 	}
 }

@@ -12,17 +12,17 @@ import (
 // streamsAlive records the signs of life of running streams, and has health judge endpoints that say nothing.
 func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Change {
 	several := false
-	judged := r.readers.health
+	judged := r.health
 	for _, s := range ev.Signs {
 		if res := r.reservation(s.Lease); res != nil {
 			r.health.Alive(res.ep.Slot(), s.At)
 		}
 	}
-	for ep := range r.endpoints.All() {
+	for ep := range r.registry.All() {
 		if !ep.Current() {
 			continue
 		}
-		load := r.readers.backlog.Load(ep.Slot())
+		load := r.backlog.Load(ep.Slot())
 		if load.Working() == load.Queued {
 			r.health.Idle(now, ep.Slot())
 		}
@@ -48,9 +48,9 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Ch
 
 // waiting is what an endpoint was sent and has not answered.
 func (r *Router) waiting(now time.Time, ep registry.Endpoint) (w health.Waiting) {
-	jobs, slot := r.readers.backlog, ep.Slot()
+	jobs, slot := r.backlog, ep.Slot()
 	w.Kind, w.Places = ep.Kind(), ep.Places()
-	w.Recent, w.Older = jobs.Overdue(now, slot, r.readers.health.Silenced(slot))
+	w.Recent, w.Older = jobs.Overdue(now, slot, r.health.Silenced(slot))
 	most := max(w.Recent.MostTokens, w.Older.MostTokens)
 	w.LongestMs = jobs.LongestMs(slot, most, ep.Context())
 	w.NonStreamingBefore = func(moment time.Time) int { return jobs.NonStreamingBefore(now, slot, moment) }
@@ -65,7 +65,7 @@ func (r *Router) unbegun(now time.Time) iter.Seq[health.Request] {
 			if !res.open || res.prefilled || res.peer.peer != 0 {
 				continue
 			}
-			j := r.readers.backlog.Job(res.index)
+			j := r.backlog.Job(res.index)
 			if j.Queued {
 				continue
 			}

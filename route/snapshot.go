@@ -53,12 +53,12 @@ type meant struct {
 func (r *Router) Rewind() {
 	w := &r.walk
 	*w = walk{pools: r.pools.Kept()}
-	for ep := range r.endpoints.All() {
+	for ep := range r.registry.All() {
 		if ep.Current() && !ep.Gone() {
 			w.endpoints = append(w.endpoints, ep)
 		}
 	}
-	for ep := range r.endpoints.Slots() { // in a deterministic order
+	for ep := range r.registry.Slots() { // in a deterministic order
 		if ep.Exists() && r.restored.endpoints[ep.Name()] == ep {
 			w.endpoints = append(w.endpoints, ep)
 		}
@@ -73,16 +73,16 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 	switch {
 	case !w.fleet:
 		w.fleet = true
-		f := r.readers.speed.ExportFleet()
+		f := r.speed.ExportFleet()
 		p.Fleet = &f
 	case len(w.endpoints) > 0:
 		n := min(len(w.endpoints), bound.Step)
 		for _, ep := range w.endpoints[:n] {
-			if r.endpoints.At(ep.Slot()) == ep {
+			if r.registry.At(ep.Slot()) == ep {
 				spec := ep.Spec()
 				p.Endpoints = append(p.Endpoints, learnt.Endpoint{
-					Name: ep.Name(), URL: spec.URL, Part: spec.Part, Cache: r.readers.cache.Learnt(ep.Slot()),
-					Speed: r.readers.speed.Export(now, ep.Slot()),
+					Name: ep.Name(), URL: spec.URL, Part: spec.Part, Cache: r.cache.Learnt(ep.Slot()),
+					Speed: r.speed.Export(now, ep.Slot()),
 				})
 			}
 		}
@@ -108,7 +108,7 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 func (r *Router) snapshotChains(p *Piece) {
 	w := &r.walk
 	ep := w.chains[0]
-	more := r.endpoints.At(ep.Slot()) == ep
+	more := r.registry.At(ep.Slot()) == ep
 	if more {
 		if w.begun != ep {
 			w.begun = ep
@@ -131,12 +131,12 @@ func (r *Router) Remember(now time.Time, p *learnt.Conversations, key session.Ke
 // warmAt reports whether an endpoint's cache still has an epoch.
 func (r *Router) warmAt(name string, epoch uint32) bool {
 	ep := r.knownAs(name)
-	return ep.Exists() && r.readers.cache.Epoch(ep.Slot()) == epoch
+	return ep.Exists() && r.cache.Epoch(ep.Slot()) == epoch
 }
 
 // knownAs is the endpoint of a name, declared or restored; the zero value when there is none.
 func (r *Router) knownAs(name string) registry.Endpoint {
-	if ep := r.endpoints.Named(name); ep.Exists() {
+	if ep := r.registry.Named(name); ep.Exists() {
 		return ep
 	}
 	return r.restored.endpoints[name]
@@ -185,7 +185,7 @@ func (r *Router) cacheNow(name string) (epoch, ahead uint32) {
 func (r *Router) meantBy(name string) meant {
 	now := meant{ep: r.knownAs(name)}
 	if now.ep.Exists() {
-		now.epoch = r.readers.cache.Epoch(now.ep.Slot())
+		now.epoch = r.cache.Epoch(now.ep.Slot())
 	}
 	if of, told := r.restored.meant[name]; told {
 		if of.ep != now.ep || of.epoch != now.epoch {
@@ -208,11 +208,11 @@ func (r *Router) restoreEndpoint(now time.Time, l *learnt.Endpoint, later time.D
 		s.meant[l.Name] = meant{}
 		return
 	}
-	of := meant{ep: ep, epoch: r.readers.cache.Epoch(ep.Slot())}
+	of := meant{ep: ep, epoch: r.cache.Epoch(ep.Slot())}
 	if !ep.Worked() {
 		r.speed.Restore(now, ep.Slot(), &l.Speed, later)
 	}
-	if own := r.readers.cache.Learnt(ep.Slot()).Flow; ep.Worked() || own != 0 {
+	if own := r.cache.Learnt(ep.Slot()).Flow; ep.Worked() || own != 0 {
 		of.flowAhead = uint32(own) - uint32(l.Cache.Flow)
 	} else {
 		r.cache.Restore(ep.Slot(), &l.Cache)
@@ -240,7 +240,7 @@ func (r *Router) forgetRestored(now time.Time) {
 	if s.endpoints == nil || now.Before(s.until) {
 		return
 	}
-	for _, ep := range slices.Collect(r.endpoints.Slots()) {
+	for _, ep := range slices.Collect(r.registry.Slots()) {
 		if ep.Exists() && s.endpoints[ep.Name()] == ep {
 			r.freeSlot(ep)
 		}

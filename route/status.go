@@ -57,7 +57,7 @@ type EndpointStatus struct {
 }
 
 // Models lists the models and aliases, sorted by id, without the alias "*".
-func (r *Router) Models() []fleet.ModelStatus { return r.readers.pools.Models() }
+func (r *Router) Models() []fleet.ModelStatus { return r.pools.Models() }
 
 // Config is the configuration with its defaults. Its aliases must not be changed.
 func (r *Router) Config() Config { return *r.cfg }
@@ -68,7 +68,7 @@ func (r *Router) Pools() []string { return r.pools.Names() }
 
 // Keepers appends the endpoints that keep KV cache by session, one for each URL, at most 64.
 func (r *Router) Keepers(to []fleet.Endpoint) []fleet.Endpoint {
-	for ep := range r.endpoints.All() {
+	for ep := range r.registry.All() {
 		if len(to) == bound.Few {
 			break
 		}
@@ -81,15 +81,15 @@ func (r *Router) Keepers(to []fleet.Endpoint) []fleet.Endpoint {
 }
 
 // Endpoints is how many endpoints are listed.
-func (r *Router) Endpoints() int { return r.endpoints.Len() }
+func (r *Router) Endpoints() int { return r.registry.Len() }
 
 // Generation counts changes of endpoints, their models and kinds.
-func (r *Router) Generation() uint64 { return r.endpoints.Generation() }
+func (r *Router) Generation() uint64 { return r.registry.Generation() }
 
 // Status returns the state of the endpoints in order of declaration. The load of one whose address has changed includes
 // running requests at older addresses.
 func (r *Router) Status(now time.Time) []EndpointStatus {
-	s := Statuses{Of: make([]EndpointStatus, 0, r.endpoints.Len())}
+	s := Statuses{Of: make([]EndpointStatus, 0, r.registry.Len())}
 	for r.Describe(now, &s) {
 	}
 	return s.Of
@@ -105,19 +105,19 @@ type Statuses struct {
 // Describe takes one step and reports whether there are more. If endpoints have come or gone since the last step, it
 // begins anew.
 func (r *Router) Describe(now time.Time, s *Statuses) (more bool) {
-	if g := r.endpoints.Generation(); g != s.generation {
+	if g := r.registry.Generation(); g != s.generation {
 		s.Of, s.next, s.generation = s.Of[:0], 0, g
 	}
-	end := min(s.next+bound.Step, r.endpoints.Len())
+	end := min(s.next+bound.Step, r.registry.Len())
 	for ; s.next < end; s.next++ {
-		if ep := r.endpoints.Nth(s.next); ep.Current() {
+		if ep := r.registry.Nth(s.next); ep.Current() {
 			s.Of = append(s.Of, r.statusOf(now, ep))
 		}
 	}
-	if s.next < r.endpoints.Len() {
+	if s.next < r.registry.Len() {
 		return true
 	}
-	for ep := range r.endpoints.All() {
+	for ep := range r.registry.All() {
 		if ep.Current() {
 			continue
 		}
@@ -125,8 +125,8 @@ func (r *Router) Describe(now time.Time, s *Statuses) (more bool) {
 			if s.Of[i].Endpoint.Name != ep.Name() {
 				continue
 			}
-			s.Of[i].Load.Add(r.readers.backlog.Load(ep.Slot()))
-			if r.readers.health.State(now, ep.Slot()) == fleet.StateDown {
+			s.Of[i].Load.Add(r.backlog.Load(ep.Slot()))
+			if r.health.State(now, ep.Slot()) == fleet.StateDown {
 				s.Of[i].Lost = append(s.Of[i].Lost, ep.Spec().URL)
 			}
 		}
@@ -135,21 +135,21 @@ func (r *Router) Describe(now time.Time, s *Statuses) (more bool) {
 }
 
 func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
-	caches, judged := r.readers.cache, r.readers.health
+	caches, judged := r.cache, r.health
 	s := EndpointStatus{
 		Endpoint: ep.Spec(), Kind: ep.Kind(), Source: ep.Source(), State: judged.State(now, ep.Slot()),
 		Draining: ep.Draining(), Gone: ep.Gone(), Ramp: judged.Ramp(now, ep.Slot()),
-		Load: r.readers.backlog.Load(ep.Slot()), Report: ep.Report(), Models: ep.Models(), Requests: ep.Requests(),
+		Load: r.backlog.Load(ep.Slot()), Report: ep.Report(), Models: ep.Models(), Requests: ep.Requests(),
 		Failures: judged.Failures(ep.Slot()), Silent: judged.IsSilent(now, ep.Slot()),
 		Mute:        judged.MuteFor(now, ep.Slot()),
 		CacheLosses: caches.Losses(ep.Slot()), KV: caches.Figures(ep.Slot()), CacheTokens: caches.Capacity(ep.Slot()),
 		CacheFilled: caches.Filled(ep.Slot()),
 	}
-	s.WorkingSet, s.WorkingRoom = r.readers.admission.WorkingSet(ep.Slot())
-	if perToken := r.readers.speed.Learnt(ep.Slot()); perToken > 0 {
+	s.WorkingSet, s.WorkingRoom = r.admission.WorkingSet(ep.Slot())
+	if perToken := r.speed.Learnt(ep.Slot()); perToken > 0 {
 		s.PrefillPerSec = 1000 / perToken
 	}
-	if t, ok := r.readers.speed.LearntTransfer(ep.Slot()); ok {
+	if t, ok := r.speed.LearntTransfer(ep.Slot()); ok {
 		s.TransferMs, s.TransferPerSec = t.FixedMs, 1000/t.MsPerToken
 	}
 	use, at := r.readers.use(now, ep)
@@ -164,13 +164,13 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 // HasRequests reports whether an endpoint has requests of this router at an address, which may be one that its name had
 // before; "" is the present one.
 func (r *Router) HasRequests(endpoint, url string) bool {
-	ep := r.endpoints.NamedAt(endpoint, url)
-	return ep.Exists() && !r.readers.backlog.Idle(ep.Slot())
+	ep := r.registry.NamedAt(endpoint, url)
+	return ep.Exists() && !r.backlog.Idle(ep.Slot())
 }
 
 // Each calls f with each declared endpoint, in order of declaration. f must not keep it.
 func (r *Router) Each(f func(*fleet.Endpoint)) {
-	for ep := range r.endpoints.All() {
+	for ep := range r.registry.All() {
 		if ep.Current() && !ep.Gone() {
 			spec := ep.Spec()
 			f(&spec)
@@ -181,7 +181,7 @@ func (r *Router) Each(f func(*fleet.Endpoint)) {
 // Ready reports whether at least one endpoint is up and takes traffic; otherwise why says what is wrong.
 func (r *Router) Ready(now time.Time) (ok bool, why string) {
 	var reasons []string
-	for ep := range r.endpoints.All() {
+	for ep := range r.registry.All() {
 		if ep.Gone() || !ep.Role().Takes(fleet.LegUnsplit) {
 			continue
 		}
@@ -216,7 +216,7 @@ func (r *Router) unseenPrefillers(now time.Time) string {
 	var unseen []registry.Endpoint
 	// models of the decoders now, and of the fit prefillers; "" is any
 	served, fit := map[string]bool{}, map[string]bool{}
-	for ep := range r.endpoints.All() {
+	for ep := range r.registry.All() {
 		if ep.Gone() {
 			continue
 		}
@@ -230,7 +230,7 @@ func (r *Router) unseenPrefillers(now time.Time) string {
 			for _, m := range ep.ModelNames() {
 				of[m] = true
 			}
-		case prefills && rank < health.Unfit && r.readers.health.State(now, ep.Slot()) == fleet.StateUnknown:
+		case prefills && rank < health.Unfit && r.health.State(now, ep.Slot()) == fleet.StateUnknown:
 			unseen = append(unseen, ep)
 		}
 	}
@@ -252,7 +252,7 @@ func (r *Router) unseenPrefillers(now time.Time) string {
 // and go, so this is not a configuration error.
 func (r *Router) missingRole() string {
 	var all []fleet.Endpoint
-	for ep := range r.endpoints.All() {
+	for ep := range r.registry.All() {
 		if !ep.Gone() {
 			all = append(all, ep.Spec())
 		}
@@ -263,7 +263,7 @@ func (r *Router) missingRole() string {
 	for _, m := range r.Models() {
 		var serve []fleet.Endpoint
 		for _, name := range m.Endpoints {
-			if ep := r.endpoints.Named(name); ep.Exists() && !ep.Gone() {
+			if ep := r.registry.Named(name); ep.Exists() && !ep.Gone() {
 				serve = append(serve, ep.Spec())
 			}
 		}
@@ -280,7 +280,7 @@ func (r *Router) Roles() bool {
 	if r.cfg.Disaggregation.When == fleet.WhenFree {
 		return true
 	}
-	for ep := range r.endpoints.All() {
+	for ep := range r.registry.All() {
 		if ep.Role() != fleet.RoleBoth {
 			return true
 		}
@@ -309,7 +309,7 @@ func (r *Router) Running(request string) (out []Running) {
 			Request: res.request, Endpoint: res.ep.Name(), Tenant: res.tenant, Pool: res.decision.Pool, Leg: res.leg,
 			Routed: res.routed, Answers: res.prefilled,
 		}
-		if j := r.readers.backlog.Job(res.index); !j.Queued {
+		if j := r.backlog.Job(res.index); !j.Queued {
 			x.Sent = j.Sent
 		}
 		out = append(out, x)

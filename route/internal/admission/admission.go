@@ -56,6 +56,7 @@ type Engines interface {
 
 // Table is the members of all endpoints and the held turns.
 type Table struct {
+	Reader
 	off        bool
 	endpoints  slot.Table[endpoint]
 	slots      []int // of the endpoints, in order of declaration
@@ -130,7 +131,7 @@ type family struct {
 
 // New returns a table without endpoints, of which engines tells what others know.
 func New(off bool, engines Engines) *Table {
-	return &Table{
+	t := &Table{
 		off:       off,
 		engines:   engines,
 		lapsed:    map[session.Key]*member{},
@@ -140,6 +141,8 @@ func New(off bool, engines Engines) *Table {
 		heldTurns: map[fleet.Lease]*heldTurn{},
 		elsewhere: map[string][]peerQueue{},
 	}
+	t.Reader = Reader{t}
+	return t
 }
 
 // SetOff switches it off or on. Off there are no members, so that the turns that are held have room.

@@ -113,7 +113,7 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 	t.heldTokens += h.own()
 	h.tenant.held += h.own()
 	h.tenant.waits++
-	h.deadline = now.Add(t.Reader().MaxHold(&turn))
+	h.deadline = now.Add(t.MaxHold(&turn))
 	l.turns, l.needs, l.due = insert(l.turns, h), l.needs+h.own(), time.Time{}
 	t.join(l, h)
 	t.change(l.pool)

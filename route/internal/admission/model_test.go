@@ -115,7 +115,7 @@ func TestAgainstModel(t *testing.T) {
 				t.Fatalf("hold %d ended %d times", lease, times)
 			}
 		}
-		if r := w.Reader(); r.Held() != 0 || r.HeldTokens() != 0 {
+		if r := w.Reader; r.Held() != 0 || r.HeldTokens() != 0 {
 			t.Fatalf("%d holds of %d tokens are left", r.Held(), r.HeldTokens())
 		}
 		for n := range w.turns {
@@ -135,10 +135,10 @@ func TestAgainstModel(t *testing.T) {
 		if tenants := w.Tenants(); tenants != 0 {
 			t.Fatalf("%d tenants are left", tenants)
 		}
-		if n := w.Reader().HeldTurns(10); len(n) != 0 {
+		if n := w.HeldTurns(10); len(n) != 0 {
 			t.Fatalf("%v are said to wait", n)
 		}
-		if all := w.Reader().Queues(); len(all) != 0 {
+		if all := w.Queues(); len(all) != 0 {
 			t.Fatalf("%v are said to wait", all)
 		}
 	})

@@ -11,9 +11,6 @@ import (
 // Reader reads a Table and changes nothing.
 type Reader struct{ t *Table }
 
-// Reader is for steps that must not write.
-func (t *Table) Reader() Reader { return Reader{t} }
-
 // Shared is how many tokens of a prompt an endpoint's members have, so that it takes no further room there for them; 0
 // where nothing is held. names are of the prompt's blocks, each of which stands for all before it.
 func (r Reader) Shared(slot int, names []uint64) int64 {

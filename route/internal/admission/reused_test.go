@@ -78,7 +78,7 @@ func TestSharedOnce(t *testing.T) {
 					}
 					want += rest[slot][name]
 				}
-				if got, _ := w.Reader().WorkingSet(slot); got != want {
+				if got, _ := w.WorkingSet(slot); got != want {
 					t.Fatalf("the working set of %d is %d, want %d", slot, got, want)
 				}
 			}
@@ -93,7 +93,7 @@ func TestSharedOnce(t *testing.T) {
 			w.TurnEnded(w.now, n, 0, true)
 		}
 		for slot := range latest {
-			if got, _ := w.Reader().WorkingSet(slot); got != 0 || w.Blocks(slot) != 0 {
+			if got, _ := w.WorkingSet(slot); got != 0 || w.Blocks(slot) != 0 {
 				t.Fatalf("%d tokens, %d blocks are left", got, w.Blocks(slot))
 			}
 		}
@@ -147,12 +147,12 @@ func TestSharesMoreThanItHas(t *testing.T) {
 	if until.Before(w.now) {
 		t.Errorf("it is held until %v before it came", w.now.Sub(until))
 	}
-	for _, q := range w.Reader().Queues() {
+	for _, q := range w.Queues() {
 		if q.Tokens != 0 {
 			t.Errorf("it is said to need %d tokens, want none", q.Tokens)
 		}
 	}
-	if n := w.Reader().HeldTokens(); n != 0 {
+	if n := w.HeldTokens(); n != 0 {
 		t.Errorf("%d tokens are held", n)
 	}
 }

@@ -116,7 +116,7 @@ func (w *world) ask(
 	}
 	prompt, shared := w.says(name, tokens, like), int64(0)
 	for slot := range w.takes {
-		shared = max(shared, w.Reader().Shared(slot, prompt))
+		shared = max(shared, w.Shared(slot, prompt))
 	}
 	t := turn{name: name, tokens: tokens, at: -1, Turn: admission.Turn{
 		Key: key(name), Parent: key(parent), Pool: "m", Home: origin, Tokens: tokens, Priority: p,
@@ -134,10 +134,10 @@ func (w *world) ask(
 // place places a turn where it may go, and reports false where it must be held.
 func (w *world) place(n int) bool {
 	t := &w.turns[n]
-	g := w.Reader().Check(w.now, &t.Turn, t.hold)
+	g := w.Check(w.now, &t.Turn, t.hold)
 	at := -1
 	for slot := range w.takes {
-		if w.takes[slot] && g.MayPlace(slot, w.Reader().Shared(slot, t.Names)) && (at < 0 || slot == t.Home) {
+		if w.takes[slot] && g.MayPlace(slot, w.Shared(slot, t.Names)) && (at < 0 || slot == t.Home) {
 			at = slot
 		}
 	}

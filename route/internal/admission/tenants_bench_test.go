@@ -40,7 +40,7 @@ func BenchmarkHeldTenants(b *testing.B) {
 			}
 			for b.Loop() {
 				turn := next()
-				_ = t.Reader().Check(now, turn, 0)
+				_ = t.Check(now, turn, 0)
 				t.Hold(now, *turn)
 				lease, ok := t.Admit(now, open)
 				if !ok {

@@ -17,6 +17,7 @@ import (
 
 // Table holds the statistics of all endpoints.
 type Table struct {
+	Reader
 	clock     Clock
 	returns   Returns
 	endpoints slot.Table[endpoint]
@@ -26,7 +27,11 @@ type Table struct {
 }
 
 // New returns an empty table without the mechanisms in the set.
-func New(without ablation.Set) Table { return Table{without: without} }
+func New(without ablation.Set) *Table {
+	t := &Table{without: without}
+	t.Reader = Reader{t}
+	return t
+}
 
 type endpoint struct {
 	turns       Turns
@@ -108,9 +113,6 @@ func (t *Table) Age(now time.Time) {
 
 // Reader reads a Table and changes nothing.
 type Reader struct{ t *Table }
-
-// Reader is for steps that must not write.
-func (t *Table) Reader() Reader { return Reader{t} }
 
 // Active is the number of conversations with a running turn at an endpoint.
 func (r Reader) Active(slot int) int { return r.t.endpoints.Get(slot).idles.active }

@@ -28,7 +28,7 @@ func clone(t *Table) *Table {
 // TestReadingChangesNothing: no call of a Reader changes the table.
 func TestReadingChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var table Table
+		table := New(0)
 		const endpoints = 3
 		var rows []pick.Candidate
 		for n := range endpoints {
@@ -61,13 +61,13 @@ func TestReadingChangesNothing(t *testing.T) {
 				table.Age(now)
 			}
 			later := now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "later")) * time.Millisecond)
-			before := clone(&table)
+			before := clone(table)
 			for range 2 {
-				f := table.Reader().Fleet(later, pick.EndpointsOf(rows))
-				table.Reader().Demand(later, at, &f, 1, 400)
-				table.Reader().Active(at)
+				f := table.Fleet(later, pick.EndpointsOf(rows))
+				table.Demand(later, at, &f, 1, 400)
+				table.Active(at)
 			}
-			if !reflect.DeepEqual(before, clone(&table)) {
+			if !reflect.DeepEqual(before, clone(table)) {
 				t.Fatal("reading has changed the table")
 			}
 		}
@@ -78,7 +78,7 @@ func TestReadingChangesNothing(t *testing.T) {
 // endpoint in turn, also where a tick brings one call only.
 func TestAgeInSteps(t *testing.T) {
 	const endpoints, conversations = 300, 150
-	var table Table
+	table := New(0)
 	now := time.Unix(1000, 0)
 	for n := range endpoints {
 		table.AddEndpoint(n)

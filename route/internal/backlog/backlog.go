@@ -62,6 +62,7 @@ type Config struct {
 
 // Table is the outstanding work of all endpoints.
 type Table struct {
+	Reader
 	cfg           Config
 	rates         Rates
 	endpoints     slot.Table[endpoint]
@@ -100,8 +101,10 @@ type endpoint struct {
 }
 
 // New returns a table without endpoints, whose speeds are told by rates.
-func New(c Config, rates Rates) Table {
-	return Table{cfg: c, rates: rates, tenants: tenants{of: map[string]*tenant{}}}
+func New(c Config, rates Rates) *Table {
+	t := &Table{cfg: c, rates: rates, tenants: tenants{of: map[string]*tenant{}}}
+	t.Reader = Reader{t}
+	return t
 }
 
 // SetConfig replaces the Config. Queued jobs stay queued until their endpoint has room, even if the queue is switched
@@ -160,9 +163,6 @@ func (e *endpoint) prompting(now time.Time) float64 {
 
 // Reader reads the accounts and never changes them.
 type Reader struct{ t *Table }
-
-// Reader is for steps that must not write.
-func (t *Table) Reader() Reader { return Reader{t} }
 
 // Load is an endpoint's outstanding work.
 func (r Reader) Load(slot int) (l fleet.Load) {

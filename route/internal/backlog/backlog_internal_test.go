@@ -36,7 +36,7 @@ func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*max(1, mat
 
 // wire is a table with one decoder.
 type wire struct {
-	Table
+	*Table
 	now  time.Time
 	next uint32
 }
@@ -120,7 +120,7 @@ func TestLinkMs(t *testing.T) {
 	w.hand(4000)
 	check := func(what string, tokens, in, want float64) {
 		t.Helper()
-		if got := w.Reader().LinkMs(w.now, 0, Transfer{0.1, 10}, tokens, in); !near(got, want) {
+		if got := w.LinkMs(w.now, 0, Transfer{0.1, 10}, tokens, in); !near(got, want) {
 			t.Errorf("%s: %.1f ms, want %.1f", what, got, want)
 		}
 	}
@@ -224,7 +224,7 @@ func TestAccounts(t *testing.T) {
 		var open []uint32
 		free, next := []uint32(nil), uint32(0)
 		read := func() {
-			before, reader := clone(&table), table.Reader()
+			before, reader := clone(table), table.Reader
 			q, pace := Newcomer{Now: now, PromptTokens: 1000, OutputTokens: 100}, pick.Pace{MsPerToken: perToken}
 			for i, c := range []pick.Candidate{
 				{Endpoint: pick.Endpoint{Slot: 0, CacheTokens: 5000, EngineRequests: 3, Load: reader.Load(0)}},
@@ -246,7 +246,7 @@ func TestAccounts(t *testing.T) {
 				reader.Overdue(now, i, now)
 				reader.Idle(i)
 			}
-			if after := clone(&table); !reflect.DeepEqual(before, after) {
+			if after := clone(table); !reflect.DeepEqual(before, after) {
 				t.Fatalf("a reader made %+v\nof %+v", after, before)
 			}
 			for slot := range 2 {
@@ -300,7 +300,7 @@ func TestAccounts(t *testing.T) {
 			case len(open) == 0:
 			case what < 6:
 				n := open[rapid.IntRange(0, len(open)-1).Draw(t, "of")]
-				if j := table.Reader().Job(n); !j.Queued && !j.computed {
+				if j := table.Job(n); !j.Queued && !j.computed {
 					if table.Computed(now, n); j.Timed {
 						table.Rebase(now, j.Slot)
 					}
@@ -311,7 +311,7 @@ func TestAccounts(t *testing.T) {
 				end(rapid.IntRange(0, len(open)-1).Draw(t, "of"))
 			}
 			for _, s := range table.Dispatch(now, nil) {
-				if j := table.Reader().Job(s.N); j.Queued || j.Sent != now || s.Ms < 0 {
+				if j := table.Job(s.N); j.Queued || j.Sent != now || s.Ms < 0 {
 					t.Fatalf("dispatched %+v", j)
 				}
 			}
@@ -322,8 +322,8 @@ func TestAccounts(t *testing.T) {
 			read()
 		}
 		for slot := range 2 {
-			if err := table.Reader().Audit(slot); err != nil || !table.Reader().Idle(slot) ||
-				table.Reader().Queued() != 0 {
+			if err := table.Audit(slot); err != nil || !table.Idle(slot) ||
+				table.Queued() != 0 {
 				t.Fatalf("left at %d: %v", slot, err)
 			}
 			if w := &table.endpoints.Get(slot).prompts.nonStreaming; len(w.open) != 0 || w.tokens != 0 {

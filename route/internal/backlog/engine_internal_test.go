@@ -13,7 +13,7 @@ import (
 
 // engine is a table with one endpoint that computes one prompt after another at 0.1 ms per token.
 type engine struct {
-	Table
+	*Table
 	rapid.TB
 	now  time.Time
 	next uint32
@@ -83,7 +83,7 @@ func (e *engine) end(n uint32, o fleet.Outcome) {
 
 // key is the order of the queue: what a prompt takes, less a fifth of how long it has waited, in ms.
 func (e *engine) key(n uint32) float64 {
-	j := e.Reader().Job(n)
+	j := e.Job(n)
 	return float64(j.Prefill)/10 - fleet.Ms(e.now.Sub(j.Opened))/5
 }
 
@@ -95,7 +95,7 @@ func (e *engine) run(d time.Duration) {
 			return
 		}
 		n := e.prompts[0]
-		done := e.begun.Add(time.Duration(e.Reader().Job(n).Prefill) * 100 * time.Microsecond)
+		done := e.begun.Add(time.Duration(e.Job(n).Prefill) * 100 * time.Microsecond)
 		if done.After(until) {
 			e.now = until
 			return
@@ -115,7 +115,7 @@ func (e *engine) wantSent(want ...uint32) {
 
 // wait is how long a prompt of so many tokens waits that arrives now, in ms.
 func (e *engine) wait(tokens int) float64 {
-	return e.Reader().Expect(
+	return e.Expect(
 		&Newcomer{Now: e.now, PromptTokens: tokens}, &pick.Endpoint{}, &pick.Cached{}, 0, &pick.Pace{MsPerToken: 0.1},
 	).WaitMs
 }
@@ -129,8 +129,8 @@ func (e *engine) wantWait(what string, tokens int, want float64) {
 
 func (e *engine) idle() {
 	e.Helper()
-	if err := e.Reader().Audit(0); err != nil || e.Reader().Queued() != 0 {
-		e.Errorf("left: %v, %d queued", err, e.Reader().Queued())
+	if err := e.Audit(0); err != nil || e.Queued() != 0 {
+		e.Errorf("left: %v, %d queued", err, e.Queued())
 	}
 }
 
@@ -195,10 +195,10 @@ func TestQueueAgainstModel(t *testing.T) {
 			}
 			ahead, long := int64(0), false // a long one is not sent together with others
 			for _, n := range e.prompts {
-				ahead += e.Reader().Job(n).Prefill
+				ahead += e.Job(n).Prefill
 			}
 			for n := range e.waits {
-				long = long || e.Reader().Job(n).Prefill > 9000
+				long = long || e.Job(n).Prefill > 9000
 			}
 			if len(e.waits) > 0 && (ahead == 0 || ahead < 9000 && !long) {
 				t.Fatalf("%d are queued for an engine that has %d tokens to compute", len(e.waits), ahead)
@@ -326,11 +326,11 @@ func TestMemoryIsWaitedFor(t *testing.T) {
 		at := &pick.Cached{CachedTokens: tt.takes, Resident: int64(tt.requests) * (each + 20)}
 		ask := &Newcomer{Now: e.now, PromptTokens: tt.takes}
 		pace := &pick.Pace{MsPerToken: 0.1}
-		got := e.Reader().Expect(ask, &pick.Endpoint{}, at, 0, pace)
+		got := e.Expect(ask, &pick.Endpoint{}, at, 0, pace)
 		if !near(got.WaitMs, tt.want) {
 			t.Errorf("%s: it is to wait %.1f ms, want %.1f", tt.name, got.WaitMs, tt.want)
 		}
-		own := e.Reader().Use(e.now, &pick.Endpoint{}, at.Resident).WaitMs
+		own := e.Use(e.now, &pick.Endpoint{}, at.Resident).WaitMs
 		if busy := tt.want > 0; busy != (own > 0) {
 			t.Errorf("%s: what comes now is to wait %.1f ms", tt.name, own)
 		}

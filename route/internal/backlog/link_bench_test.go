@@ -26,7 +26,7 @@ func BenchmarkLink(b *testing.B) {
 				w := fill()
 				w.wait(1)
 				for b.Loop() {
-					w.Reader().LinkMs(w.now, 0, Transfer{0.1, 10}, 1000, 10)
+					w.LinkMs(w.now, 0, Transfer{0.1, 10}, 1000, 10)
 				}
 			})
 			b.Run(name+"begin and end", func(b *testing.B) {
@@ -42,7 +42,7 @@ func BenchmarkLink(b *testing.B) {
 				w := fill()
 				w.wait(0.1 * float64(n) * float64(1000+n/2))
 				for b.Loop() {
-					w.Reader().LinkMs(w.now, 0, Transfer{0.1, 10}, 1000, 10)
+					w.LinkMs(w.now, 0, Transfer{0.1, 10}, 1000, 10)
 				}
 			})
 		}

@@ -106,7 +106,7 @@ func TestOverfilled(t *testing.T) {
 	if room := w.endpoints.Get(0).room; room != 0 {
 		t.Errorf("room of %d for a server that was started otherwise", room)
 	}
-	if err := w.Reader().Audit(0); err != nil {
+	if err := w.Audit(0); err != nil {
 		t.Error(err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // queueing is a table with one endpoint that computes one prompt after another at 1 ms per token.
 type queueing struct {
-	Table
+	*Table
 	now  time.Time
 	next uint32
 }
@@ -82,19 +82,19 @@ func TestShareAgainstModel(t *testing.T) {
 		}
 		running := s.ask(5000, Asker{})
 		send := func(n uint32) {
-			m.open[s.Reader().Job(running).Tenant]--
+			m.open[s.Job(running).Tenant]--
 			running = n
-			j := s.Reader().Job(n)
+			j := s.Job(n)
 			m.had[j.Tenant] += weighed(j.Prefill, part[j.Tenant])
 		}
 		choose := func() uint32 {
 			high, best := fleet.PriorityNormal, -1
 			for _, i := range m.waiting {
-				high = max(high, s.Reader().Job(i).QueueClass.Priority)
+				high = max(high, s.Job(i).QueueClass.Priority)
 			}
 			stated := false
 			for _, i := range m.waiting {
-				stated = stated || s.Reader().Job(i).QueueClass.Priority != fleet.PriorityNormal
+				stated = stated || s.Job(i).QueueClass.Priority != fleet.PriorityNormal
 			}
 			rank := func(j *Job) int {
 				if !stated {
@@ -109,7 +109,7 @@ func TestShareAgainstModel(t *testing.T) {
 					best = k
 					continue
 				}
-				a, b := s.Reader().Job(i), s.Reader().Job(m.waiting[best])
+				a, b := s.Job(i), s.Job(m.waiting[best])
 				switch ra, rb := rank(a), rank(b); {
 				case ra != rb:
 					if ra > rb {
@@ -144,7 +144,7 @@ func TestShareAgainstModel(t *testing.T) {
 				k := rapid.IntRange(0, len(m.waiting)-1).Draw(t, "who")
 				n := m.waiting[k]
 				m.waiting = append(m.waiting[:k], m.waiting[k+1:]...)
-				m.open[s.Reader().Job(n).Tenant]--
+				m.open[s.Job(n).Tenant]--
 				if sent := s.end(n); len(sent) != 0 {
 					t.Fatalf("%v are sent to a busy endpoint", sent)
 				}
@@ -166,7 +166,7 @@ func TestShareAgainstModel(t *testing.T) {
 			send(want)
 		}
 		s.end(running)
-		if err := s.Reader().Audit(0); err != nil || s.Reader().Queued() != 0 || s.tenants.open != 0 {
+		if err := s.Audit(0); err != nil || s.Queued() != 0 || s.tenants.open != 0 {
 			t.Fatalf("left: %v, %d tenants", err, s.tenants.open)
 		}
 		for name, x := range s.tenants.of {
@@ -222,13 +222,13 @@ func TestLightTenantFirst(t *testing.T) {
 			}
 		}
 		if running != quiet {
-			t.Fatalf("%q precedes", s.Reader().Job(running).Tenant)
+			t.Fatalf("%q precedes", s.Job(running).Tenant)
 		}
 		s.now = s.now.Add(time.Second)
 	}
 	s.now = s.now.Add(10 * time.Minute)
 	s.ask(6000, Asker{Tenant: "quiet"})
-	if sent := s.end(running); len(sent) != 1 || s.Reader().Job(sent[0]).Tenant != "loud" {
+	if sent := s.end(running); len(sent) != 1 || s.Job(sent[0]).Tenant != "loud" {
 		t.Fatalf("%v go after ten minutes, want the shorter prompt", sent)
 	}
 }
@@ -256,8 +256,8 @@ func TestTenantsAreForgotten(t *testing.T) {
 	if n := len(s.tenants.of); n > 2 {
 		t.Errorf("%d tenants are remembered after twenty half-lives", n)
 	}
-	if s.Reader().Job(running).Tenant != "stays" {
-		t.Errorf("%q goes", s.Reader().Job(running).Tenant)
+	if s.Job(running).Tenant != "stays" {
+		t.Errorf("%q goes", s.Job(running).Tenant)
 	}
 }
 
@@ -324,13 +324,13 @@ func TestGreedyTenant(t *testing.T) {
 			}
 			s.end(s.next - 1)
 			for n := first; n < s.next-1; n++ { // one ends, and another may start
-				if s.Reader().Job(n).Queued {
+				if s.Job(n).Queued {
 					t.Fatalf("request %d waits where nothing runs", n)
 				}
 				s.end(n)
 			}
-			if err := s.Reader().Audit(0); err != nil || s.Reader().Queued() != 0 {
-				t.Errorf("left: %v, %d", err, s.Reader().Queued())
+			if err := s.Audit(0); err != nil || s.Queued() != 0 {
+				t.Errorf("left: %v, %d", err, s.Queued())
 			}
 		})
 	}
@@ -347,7 +347,7 @@ func TestRunning(t *testing.T) {
 		queued := func(want ...bool) {
 			t.Helper()
 			for i, n := range []uint32{a, b, c, d, other} {
-				if got := s.Reader().Job(n).Queued; got != want[i] {
+				if got := s.Job(n).Queued; got != want[i] {
 					t.Errorf("ahead %v: job %d waits: %t, want %t", ahead, i, got, want[i])
 				}
 			}
@@ -360,7 +360,7 @@ func TestRunning(t *testing.T) {
 		s.end(b)
 		s.end(d)
 		s.end(other)
-		if err := s.Reader().Audit(0); err != nil || s.tenants.of["a"].running != 0 {
+		if err := s.Audit(0); err != nil || s.tenants.of["a"].running != 0 {
 			t.Errorf("ahead %v: left %v, %+v", ahead, err, s.tenants.of["a"])
 		}
 	}
@@ -372,7 +372,7 @@ func TestFull(t *testing.T) {
 	one := Asker{Tenant: "a", QueueClass: fleet.QueueClass{MaxWaiting: 1}}
 	want := func(who Asker, full, own bool) {
 		t.Helper()
-		if f, o, _ := s.Reader().Full(who, Waiting{}); f != full || o != own {
+		if f, o, _ := s.Full(who, Waiting{}); f != full || o != own {
 			t.Errorf("%q: full %t, its own %t; want %t, %t", who.Tenant, f, o, full, own)
 		}
 	}
@@ -392,7 +392,7 @@ func TestFull(t *testing.T) {
 		{Asker{Tenant: "b", QueueClass: one.QueueClass}, Waiting{All: 1, Own: 1}, true, true, 1},
 		{one, Waiting{All: 1, Own: 1}, true, true, 2},
 	} {
-		if full, own, waiting := s.Reader().Full(tt.who, tt.elsewhere); full != tt.full || own != tt.own ||
+		if full, own, waiting := s.Full(tt.who, tt.elsewhere); full != tt.full || own != tt.own ||
 			waiting != tt.waiting {
 			t.Errorf("%+v beside %+v: full %t, its own %t, %d wait; want %+v",
 				tt.who, tt.elsewhere, full, own, waiting, tt)
@@ -401,14 +401,14 @@ func TestFull(t *testing.T) {
 	s.ask(10, Asker{Tenant: "b"})
 	s.ask(10, Asker{})
 	want(Asker{}, true, false)
-	if !s.Reader().WouldQueue(s.now, Work{Class: fleet.Turn, PromptTokens: 10, MayQueue: true}) {
+	if !s.WouldQueue(s.now, Work{Class: fleet.Turn, PromptTokens: 10, MayQueue: true}) {
 		t.Error("nobody would wait")
 	}
 	s.end(first)
 	want(one, false, false)
 	s.end(running)
 	s.now = s.now.Add(time.Second)
-	if s.Dispatch(s.now, nil); s.Reader().Queued() != 0 {
+	if s.Dispatch(s.now, nil); s.Queued() != 0 {
 		t.Error("they still wait")
 	}
 }
@@ -446,7 +446,7 @@ func TestQueuesForeseesOpen(t *testing.T) {
 					s.Send(s.now, n)
 				}
 			} else {
-				foreseen := s.Reader().WouldQueue(s.now, w)
+				foreseen := s.WouldQueue(s.now, w)
 				queued := s.Open(s.now, n, w).Queued
 				if queued != foreseen {
 					t.Fatalf("%+v is queued: %v, foreseen %v", w, queued, foreseen)

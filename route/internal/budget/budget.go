@@ -21,6 +21,7 @@ const slots = 12 // of a minute
 
 // Budget counts requests and their retries of the last minute, in slots of five seconds.
 type Budget struct {
+	Reader
 	cfg     Config
 	latest  int64 // number of the latest slot
 	counts  [slots]count
@@ -32,6 +33,7 @@ type count struct{ requests, retries int }
 // New makes an unused budget.
 func New(c Config) *Budget {
 	b := &Budget{}
+	b.Reader = Reader{b}
 	b.SetConfig(c)
 	return b
 }
@@ -43,9 +45,6 @@ func (b *Budget) SetConfig(c Config) {
 
 // Reader is a read-only view of a Budget.
 type Reader struct{ b *Budget }
-
-// Reader returns a read-only view.
-func (b *Budget) Reader() Reader { return Reader{b} }
 
 // Allows reports whether the budget has room for the request. First attempts always pass.
 func (r Reader) Allows(now time.Time, req *fleet.Request) bool {

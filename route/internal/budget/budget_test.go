@@ -25,14 +25,14 @@ func TestCountsLeaveByTheSlot(t *testing.T) {
 		if got, want := b.sum(now), (count{100 * (slots - 1 - i), 100 * (slots - 1 - i)}); got != want {
 			t.Fatalf("after %d slots: %+v, want %+v", slots+i, got, want)
 		}
-		b.Reader().Allows(now, &fleet.Request{Attempt: fleet.Attempt{Again: true}})
+		b.Allows(now, &fleet.Request{Attempt: fleet.Attempt{Again: true}})
 		if !reflect.DeepEqual(before, *b) {
 			t.Fatal("reading has changed it")
 		}
 		b.advance(now.Add(-time.Hour))
 		now = now.Add(5 * time.Second)
 	}
-	if !b.Reader().Allows(now, &fleet.Request{Attempt: fleet.Attempt{Again: true}}) {
+	if !b.Allows(now, &fleet.Request{Attempt: fleet.Attempt{Again: true}}) {
 		t.Error("nothing is allowed a minute later")
 	}
 }

@@ -110,9 +110,9 @@ func (b *believer) place(t *rapid.T) {
 		CountsActive: true,
 	}
 	var x Text
-	missed := b.t.Reader().Begin(&x)
+	missed := b.t.Begin(&x)
 	if heard {
-		b.t.Reader().look(&x, req, "")
+		b.t.look(&x, req, "")
 		b.t.AddPeerRequest(n, &PeerRequest{
 			Slot: s.slot, Turn: true, PromptTokens: 10, Bytes: req.Content.Bytes, Chain: x.keys, TokensPerByte: 0.25,
 		})
@@ -123,10 +123,10 @@ func (b *believer) place(t *rapid.T) {
 		v := &pick.View{Now: b.now, PromptTokens: p.Size.Tokens, FirstTurn: s.first}
 		for i := range b.computed {
 			v.Candidates = append(v.Candidates, pick.Candidate{
-				Endpoint: pick.Endpoint{Slot: i, Epoch: b.t.Reader().Epoch(i)},
+				Endpoint: pick.Endpoint{Slot: i, Epoch: b.t.Epoch(i)},
 			})
 		}
-		held, all, missed := b.t.Reader().Predict(&x, p, pick.EndpointsOf(v.Candidates), -1, missed, nil)
+		held, all, missed := b.t.Predict(&x, p, pick.EndpointsOf(v.Candidates), -1, missed, nil)
 		for i := range held {
 			v.Candidates[i].Cached = held[i]
 			if all.Counted {
@@ -134,7 +134,7 @@ func (b *believer) place(t *rapid.T) {
 			}
 		}
 		if !listed {
-			b.checkSharers(t, s.texts[0], b.t.Reader().Sharers(&x, p, pick.EndpointsOf(v.Candidates), held, nil), held)
+			b.checkSharers(t, s.texts[0], b.t.Sharers(&x, p, pick.EndpointsOf(v.Candidates), held, nil), held)
 		}
 		if all.Counted == listed {
 			t.Fatalf("what is active is counted: %t, with several prompts: %t", all.Counted, listed)
@@ -296,7 +296,7 @@ func (b *believer) checkActive(t *rapid.T, slot int, w text, p *Prompt, held *pi
 func (b *believer) check(t *rapid.T) {
 	for slot := range b.computed { // all of these prompts are of 4 bytes a token, and 10 tokens have no known content
 		prompts := b.t.endpoints.Get(slot).outstanding.prompts
-		if got, want := b.t.Reader().Resident(slot, prompts+10),
+		if got, want := b.t.Resident(slot, prompts+10),
 			10+int64(len(b.blocksOf(slot))*fleet.BlockBytes/4); got != want {
 			t.Fatalf("endpoint %d has %d tokens in its memory, want %d", slot, got, want)
 		}
@@ -304,7 +304,7 @@ func (b *believer) check(t *rapid.T) {
 	for _, w := range b.asked {
 		var x Text
 		c := w.content()
-		b.t.Reader().look(&x, &fleet.Request{Content: &c}, "")
+		b.t.look(&x, &fleet.Request{Content: &c}, "")
 		for slot := range b.computed {
 			if got, want := x.matches.Depth(slot), b.want(slot, w); got != want {
 				t.Fatalf("endpoint %d is believed to hold %d blocks of %v, want %d; computed %v",
@@ -339,7 +339,7 @@ func TestNothingUnbackedIsBelieved(t *testing.T) {
 			for _, w := range b.asked {
 				var x Text
 				c := w.content()
-				b.t.Reader().look(&x, &fleet.Request{Content: &c}, "")
+				b.t.look(&x, &fleet.Request{Content: &c}, "")
 				for slot := range b.computed {
 					if got, most := x.matches.Depth(slot), b.want(slot, w); got > most {
 						t.Fatalf("endpoint %d is believed to hold %d blocks of %v, at most %d can be there",
@@ -353,7 +353,7 @@ func TestNothingUnbackedIsBelieved(t *testing.T) {
 			"": unbacked,
 		})
 		for i := range b.computed {
-			if err := b.t.Reader().Idle(i); err != nil && len(b.order) == 0 {
+			if err := b.t.Idle(i); err != nil && len(b.order) == 0 {
 				t.Error(fmt.Errorf("endpoint %d: %w", i, err))
 			}
 		}
@@ -373,11 +373,11 @@ func TestRowsOfSeveralModels(t *testing.T) {
 			rows := make([]pick.Candidate, len(order))
 			for i, model := range order {
 				at := &rows[i].Endpoint
-				at.Slot, at.Model, at.Epoch = i, model, b.t.Reader().Epoch(i)
+				at.Slot, at.Model, at.Epoch = i, model, b.t.Epoch(i)
 				at.Load.TransferRequests = int(b.next)
 			}
-			missed := b.t.Reader().Begin(x)
-			held, _, _ := b.t.Reader().Predict(x, p, pick.EndpointsOf(rows), -1, missed, nil)
+			missed := b.t.Begin(x)
+			held, _, _ := b.t.Predict(x, p, pick.EndpointsOf(rows), -1, missed, nil)
 			for i := range rows {
 				rows[i].Cached = held[i]
 			}
@@ -420,9 +420,9 @@ func TestTransfersThatBringNothing(t *testing.T) {
 			ask := func() []pick.Candidate {
 				rows := make([]pick.Candidate, 1)
 				at := &rows[0].Endpoint
-				at.Epoch, at.Load.TransferRequests = b.t.Reader().Epoch(0), int(b.next)
-				missed := b.t.Reader().Begin(&x)
-				found, _, _ := b.t.Reader().Predict(&x, p, pick.EndpointsOf(rows), -1, missed, nil)
+				at.Epoch, at.Load.TransferRequests = b.t.Epoch(0), int(b.next)
+				missed := b.t.Begin(&x)
+				found, _, _ := b.t.Predict(&x, p, pick.EndpointsOf(rows), -1, missed, nil)
 				rows[0].Cached = found[0]
 				return rows
 			}
@@ -482,11 +482,11 @@ func TestRefusedPrompts(t *testing.T) {
 				p := &Prompt{Request: req, Now: now, Size: model.Prompt(req, size.Last{}), TokensPerByte: 0.25}
 				p.Size.Tokens = len(w) * perBlock
 				x, v := &Text{}, &pick.View{Now: now, PromptTokens: p.Size.Tokens}
-				missed := table.Reader().Begin(x)
+				missed := table.Begin(x)
 				v.Candidates = []pick.Candidate{{Endpoint: pick.Endpoint{
-					Epoch: table.Reader().Epoch(0), Context: tt.context, CacheTokens: tt.cache,
+					Epoch: table.Epoch(0), Context: tt.context, CacheTokens: tt.cache,
 				}}}
-				held, _, missed := table.Reader().Predict(x, p, pick.EndpointsOf(v.Candidates), -1, missed, nil)
+				held, _, missed := table.Predict(x, p, pick.EndpointsOf(v.Candidates), -1, missed, nil)
 				v.Candidates[0].Cached = held[0]
 				table.Note(x, missed)
 				return x, p, v
@@ -499,7 +499,7 @@ func TestRefusedPrompts(t *testing.T) {
 				x, p, v := prompt(w)
 				n, next = next, next+1
 				if peer {
-					table.Reader().look(x, p.Request, "")
+					table.look(x, p.Request, "")
 					table.AddPeerRequest(n, &PeerRequest{
 						Turn: true, PromptTokens: p.Size.Tokens, Bytes: p.Request.Content.Bytes, Chain: x.keys,
 						TokensPerByte: p.TokensPerByte, Context: tt.context,
@@ -528,7 +528,7 @@ func TestRefusedPrompts(t *testing.T) {
 				t.Errorf("%s, peer %t: it was computed and is not there", tt.name, peer)
 			}
 			end(after, fleet.OK)
-			if err := table.Reader().Idle(0); err != nil {
+			if err := table.Idle(0); err != nil {
 				t.Error(err)
 			}
 		}

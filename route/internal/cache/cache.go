@@ -32,6 +32,7 @@ import (
 
 // Table holds the estimates of all caches.
 type Table struct {
+	Reader
 	index     *prefix.Index // cached blocks, by endpoint
 	near      *prefix.Index // of these, those in an engine's own memory, where it has a second tier; nil before one has
 	missed    fit.Mean      // mean tokens per turn that were cached once and are cached nowhere now
@@ -39,22 +40,21 @@ type Table struct {
 	epochs    uint32        // last epoch number
 	endpoints slot.Table[endpoint]
 	leases    slot.Table[lease]
-	reported  reported.Table
+	reported  *reported.Table
 	without   ablation.Set
 }
 
 // New makes an empty table that learns without some mechanisms.
 func New(without ablation.Set) *Table {
-	return &Table{without: without, index: newIndex()}
+	t := &Table{without: without, index: newIndex(), reported: reported.New()}
+	t.Reader = Reader{t}
+	return t
 }
 
 func newIndex() *prefix.Index { return prefix.New(prefix.Config{Reach: blocks.Reach, Chains: true}) }
 
 // Reader is a read-only view of a Table.
 type Reader struct{ t *Table }
-
-// Reader returns a read-only view.
-func (t *Table) Reader() Reader { return Reader{t} }
 
 // Facts are what an endpoint's declaration and reports state about its cache.
 type Facts struct {
@@ -186,7 +186,7 @@ func (r Reader) Room(slot int) int64 {
 	if r.t.endpoints.Get(slot).off() {
 		return 0
 	}
-	if r.t.endpoints.Get(slot).facts.CacheTokens <= 0 && r.t.reported.Reader().Capacity(slot) <= 0 {
+	if r.t.endpoints.Get(slot).facts.CacheTokens <= 0 && r.t.reported.Capacity(slot) <= 0 {
 		return 0
 	}
 	return max(r.Capacity(slot), int64(firstShare*float64(r.statedTokens(slot))))
@@ -205,7 +205,7 @@ func (r Reader) Filled(slot int) float64 {
 func (r Reader) Losses(slot int) uint64 { return r.t.endpoints.Get(slot).lost }
 
 // Figures describe an endpoint's KV events.
-func (r Reader) Figures(slot int) kvstream.Figures { return r.t.reported.Reader().Figures(slot) }
+func (r Reader) Figures(slot int) kvstream.Figures { return r.t.reported.Figures(slot) }
 
 // Warmth is the state of a cache that a conversation remembers with its last turn.
 type Warmth struct {

@@ -28,7 +28,7 @@ const (
 func (r Reader) statedTokens(slot int) int64 {
 	tokens := r.t.endpoints.Get(slot).facts.CacheTokens
 	if tokens <= 0 {
-		tokens = r.t.reported.Reader().Capacity(slot)
+		tokens = r.t.reported.Capacity(slot)
 	}
 	if tokens <= 0 {
 		tokens = defaultTokens
@@ -70,14 +70,14 @@ func (t *Table) limit(slot int, e *endpoint, perByte float64) {
 	if s.share == 0 {
 		s.share = firstShare
 	}
-	stated := blocksOf(t.Reader().statedTokens(slot), perByte)
+	stated := blocksOf(t.statedTokens(slot), perByte)
 	bound := min(int(float64(stated*s.share)), mostBlocks)
 	s.statedBlocks = int(stated)
 	if Differs(bound, s.bound) {
 		s.bound = bound
 		t.index.SetCapacity(slot, bound)
 	}
-	if !t.Reader().tiered(slot) {
+	if !t.tiered(slot) {
 		return
 	}
 	if t.near == nil {
@@ -90,7 +90,7 @@ func (t *Table) limit(slot int, e *endpoint, perByte float64) {
 
 // tiered reports whether an engine's events tell of a second tier beside the memory whose size it states.
 func (r Reader) tiered(slot int) bool {
-	return r.t.endpoints.Get(slot).facts.CacheTokens > 0 && r.t.reported.Reader().Tiers(slot)
+	return r.t.endpoints.Get(slot).facts.CacheTokens > 0 && r.t.reported.Tiers(slot)
 }
 
 // learnCapacity corrects the capacity by what a request found, of the tokens predicted to be cached. Only a full cache
@@ -100,7 +100,7 @@ func (t *Table) learnCapacity(l *lease, e *endpoint, predicted int, u *fleet.Usa
 	if e.facts.CacheTokens <= 0 {
 		most = fit.Bound // the engine may have more than is assumed
 	}
-	full := t.Reader().full(l.slot, 8)
+	full := t.full(l.slot, 8)
 	slack := e.grain.slack(e.facts.BlockTokens) + u.PromptTokens/50
 	// an answer that the client leaves out is not missing
 	missed := found+slack < min(predicted, size.Part(u.PromptTokens, blocks.Bytes(l.depth), l.bytes))

@@ -35,7 +35,7 @@ func (t *Table) confirm(l *lease, e *endpoint) {
 
 // computed remembers a prompt whose KV events are still to come.
 func (t *Table) computed(now time.Time, l *lease, e *endpoint) {
-	if !t.reported.Reader().Trusted(l.slot) {
+	if !t.reported.Trusted(l.slot) {
 		return
 	}
 	for _, chain := range l.prompts() {
@@ -121,7 +121,7 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) {
 	}
 	e.reuses = e.reuses || u.CachedTokens > 0 // a connector may have it beside the engine
 	l.learnAnswer(f.AnswerReuse, e.grain.slack(e.facts.BlockTokens), u)
-	if l.exact && t.reported.Reader().Trusted(l.slot) {
+	if l.exact && t.reported.Trusted(l.slot) {
 		return // the prediction came from events, not from this estimate
 	}
 	predicted, found := l.cachedTokens, u.CachedTokens

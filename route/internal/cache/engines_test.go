@@ -104,7 +104,7 @@ func (e *engines) predict(x *Text, chat string, req *fleet.Request) (*pick.View,
 	v := &pick.View{Now: e.now, PromptTokens: p.Size.Tokens, Home: -1}
 	for slot, model := range e.models {
 		c := pick.Candidate{Endpoint: pick.Endpoint{
-			Name: string(rune('a' + slot)), Slot: slot, Model: model, Epoch: e.Reader().Epoch(slot),
+			Name: string(rune('a' + slot)), Slot: slot, Model: model, Epoch: e.Epoch(slot),
 			BlockTokens: e.facts[slot].BlockTokens, CacheTokens: e.facts[slot].CacheTokens,
 		}}
 		if c.Name == home.Endpoint {
@@ -112,7 +112,7 @@ func (e *engines) predict(x *Text, chat string, req *fleet.Request) (*pick.View,
 		}
 		v.Candidates = append(v.Candidates, c)
 	}
-	cached, _, missed := e.Reader().Predict(x, p, pick.EndpointsOf(v.Candidates), v.Home, e.Reader().Begin(x), nil)
+	cached, _, missed := e.Predict(x, p, pick.EndpointsOf(v.Candidates), v.Home, e.Begin(x), nil)
 	for i := range cached {
 		v.Candidates[i].Cached = cached[i]
 	}
@@ -144,7 +144,7 @@ func (e *engines) end(n uint32, o fleet.Outcome, found, answer int) {
 		Lease: fleet.Lease(n), Outcome: o, Usage: &u, Sent: true, Splits: true, AnswerReuse: &e.answers,
 	})...)
 	if o == fleet.OK && l.chat != "" {
-		w := e.Reader().Warmth(n)
+		w := e.Warmth(n)
 		e.homes[l.chat] = session.Entry{
 			Endpoint: string(rune('a' + l.slot)), Epoch: w.Epoch, Flow: w.Flow, Bytes: w.Bytes, Marks: w.Marks,
 			Prompt: l.tokens, Tokens: l.tokens + answer,

@@ -49,10 +49,10 @@ func TestCapacityBounds(t *testing.T) {
 	for _, tt := range [][2]int{{9, 144}, {1, 144}, {0, 80}} { // 95 % of 1,600 tokens are nine and a half of them
 		e.want(fmt.Sprint("prompt ", tt[0]), 0, "", said(words(tt[0], 160)), tt[1])
 	}
-	if got, filled := e.Reader().Capacity(0), e.Reader().Filled(0); got != 1520 || filled < 0.94 {
+	if got, filled := e.Capacity(0), e.Filled(0); got != 1520 || filled < 0.94 {
 		t.Errorf("a capacity of %d tokens, filled to %.2f; want 1520 and 1", got, filled)
 	}
-	if got := e.Reader().Room(0); got != 1520 {
+	if got := e.Room(0); got != 1520 {
 		t.Errorf("room for %d tokens, want 1520", got)
 	}
 }
@@ -200,11 +200,11 @@ func TestEngineWithoutCache(t *testing.T) {
 		return e.serve(slot, "s", said(words(1, 160*turns)), found, 1)
 	}
 	turn(0, 0)
-	if got, room := turn(0, 0), e.Reader().Room(0); got != 0 || room != 0 {
+	if got, room := turn(0, 0), e.Room(0); got != 0 || room != 0 {
 		t.Errorf("%d tokens are predicted of an engine that reuses none, with room for %d", got, room)
 	}
 	turn(0, 320)
-	if got := turn(0, 480); got == 0 || e.Reader().Room(0) == 0 {
+	if got := turn(0, 480); got == 0 || e.Room(0) == 0 {
 		t.Error("nothing is predicted although an answer has reported cached tokens")
 	}
 	turn(1, 0)
@@ -224,7 +224,7 @@ func TestCapacityIsLearnt(t *testing.T) {
 			e.serve(0, "", said(words(100+i, 10*piece)), 0, 1)
 		}
 	}
-	holds := func(e *engines) float64 { return float64(e.Reader().Capacity(0)) / stated }
+	holds := func(e *engines) float64 { return float64(e.Capacity(0)) / stated }
 	for name, play := range map[string]func(e *engines){
 		"found again": func(e *engines) {
 			others(e, 1, 6) // 9,600 tokens

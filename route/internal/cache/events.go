@@ -13,7 +13,7 @@ func (t *Table) Apply(now time.Time, slot, requests int, b *reported.Batch, aske
 	e := t.endpoints.Get(slot)
 	only := uint64(0) // conversation of the only request that can have caused these blocks
 	if len(e.coming.leases) == 1 && requests == 1 {
-		only = t.reported.Reader().Conversation(e.coming.leases[0])
+		only = t.reported.Conversation(e.coming.leases[0])
 	}
 	cleared, news := t.reported.Apply(slot, b, only)
 	for range cleared {

@@ -136,11 +136,11 @@ func TestSilentEvents(t *testing.T) {
 	if first, second := e.Tick(e.now, 0), e.Tick(e.now, 0); !first || second {
 		t.Errorf("silent: %t, and again %t", first, second)
 	}
-	if s := e.Reader().Figures(0).State; s != kvstream.Silent || len(e.news) > 0 {
+	if s := e.Figures(0).State; s != kvstream.Silent || len(e.news) > 0 {
 		t.Errorf("%s: %q", s, e.news)
 	}
 	e.tell(0, storedFrom(tokens, 16, 0, "x"))
-	if s := e.Reader().Figures(0).State; s != kvstream.Exact || len(e.news) != 1 {
+	if s := e.Figures(0).State; s != kvstream.Exact || len(e.news) != 1 {
 		t.Errorf("heard again: %s, %q", s, e.news)
 	}
 }
@@ -153,13 +153,13 @@ func TestWrongEvents(t *testing.T) {
 	for range fourMisses {
 		e.serve(0, "x", said(tokens), 0, 1) // although the events say otherwise
 	}
-	if s := e.Reader().Figures(0); s.State != kvstream.Wrong || s.Wrong != 1 || len(e.news) != 1 {
+	if s := e.Figures(0); s.State != kvstream.Wrong || s.Wrong != 1 || len(e.news) != 1 {
 		t.Fatalf("%+v %q", s, e.news)
 	}
 	for range eightHits {
 		e.serve(0, "x", said(tokens), 624, 1)
 	}
-	if s := e.Reader().Figures(0); s.State != kvstream.Exact || len(e.news) != 2 {
+	if s := e.Figures(0); s.State != kvstream.Exact || len(e.news) != 2 {
 		t.Errorf("%+v %q", s, e.news)
 	}
 }
@@ -369,8 +369,8 @@ func TestEventsByText(t *testing.T) {
 	e.want("another text", 1, "z", said(words(2, 640)), 0)
 	var x Text
 	p := Prompt{Request: said(tokens), Size: e.size.Prompt(said(tokens), size.Last{})}
-	e.Reader().Begin(&x)
-	if got := e.Reader().Look(&x, &p, "m"); !slices.Equal(got, []int32{640, 624}) {
+	e.Begin(&x)
+	if got := e.Look(&x, &p, "m"); !slices.Equal(got, []int32{640, 624}) {
 		t.Errorf("a look before the endpoints are known finds %d tokens", got)
 	}
 }

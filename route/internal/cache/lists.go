@@ -112,7 +112,7 @@ func (r Reader) ofListed(c *pick.Endpoint, q *fleet.Listed, tokens, depth int) i
 // exactListed is the tokens of a prompt cached according to events, by its token ids; ok is false where the events do
 // not say.
 func (r Reader) exactListed(x *Text, c *pick.Endpoint, tokens, believed int) (said int, ok bool) {
-	events := r.t.reported.Reader()
+	events := r.t.reported
 	if !events.Trusted(c.Slot) || c.Adapter {
 		return 0, false
 	}
@@ -129,7 +129,7 @@ func (t *Table) enterList(n uint32, l *lease, e *endpoint, c *pick.Candidate, x 
 	t.limit(c.Slot, e, p.TokensPerByte)
 	before, more := t.index.Units(c.Slot), 0
 	for i := range all {
-		t.Reader().lookListed(x, p.Request, &all[i], c.Model)
+		t.lookListed(x, p.Request, &all[i], c.Model)
 		depth := x.matches.Depth(c.Slot)
 		l.list.add(x.keys)
 		if len(x.keys) > 0 {

@@ -37,8 +37,8 @@ func (e *endpoint) refuses(prompt, context int) bool {
 
 // enter adds a prompt's blocks to its endpoint's estimated content.
 func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Text, p *Prompt) {
-	t.Reader().look(x, p.Request, c.Model)
-	t.Reader().lookInEvents(x, p)
+	t.look(x, p.Request, c.Model)
+	t.lookInEvents(x, p)
 	t.reported.Note(n, &x.chain, &x.ids, p.Size.Tokens, c.Adapter)
 	l.exact = x.chain.Known && c.Exact
 	l.chain = append(l.chain[:0], x.keys...)
@@ -79,7 +79,7 @@ func (t *Table) add(slot int, e *endpoint, chain []uint64) {
 
 // insertNear adds what an engine with a second tier has in its own memory then.
 func (t *Table) insertNear(slot int, chain []uint64) {
-	if t.near != nil && t.Reader().tiered(slot) {
+	if t.near != nil && t.tiered(slot) {
 		t.near.Insert(slot, chain)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/internal/blocks"
-	"github.com/warmpath/warmpath/route/internal/cache/reported"
 )
 
 // Found is what of a prompt is found at all endpoints together, as columns of a pick.View.
@@ -158,7 +157,6 @@ func (r Reader) predictHome(p *Prompt, c *pick.Endpoint, h *pick.Cached) {
 
 // merge replaces predictions by what KV events say, where they are complete.
 func (r Reader) merge(x *Text, p *Prompt, at pick.Endpoints, cached []pick.Cached) {
-	events := r.t.reported.Reader()
 	if r.lookInEvents(x, p); !x.chain.Known {
 		return
 	}
@@ -168,20 +166,15 @@ func (r Reader) merge(x *Text, p *Prompt, at pick.Endpoints, cached []pick.Cache
 			r.look(x, p.Request, c.Model)
 			r.lookInEvents(x, p)
 		}
-		if tokens, ok := r.exact(events, x, p, c, h); ok {
+		if tokens, ok := r.exact(x, p, c, h); ok {
 			h.Exact, h.CachedTokens = true, max(tokens, r.beingComputed(x, p, c))
 		}
 	}
 }
 
 // exact is the tokens of the prompt cached according to events; ok is false where the events may be incomplete.
-func (r Reader) exact(
-	events reported.Reader,
-	x *Text,
-	p *Prompt,
-	c *pick.Endpoint,
-	h *pick.Cached,
-) (tokens int, ok bool) {
+func (r Reader) exact(x *Text, p *Prompt, c *pick.Endpoint, h *pick.Cached) (tokens int, ok bool) {
+	events := r.t.reported
 	if !events.Trusted(c.Slot) {
 		return 0, false
 	}
@@ -191,7 +184,7 @@ func (r Reader) exact(
 		}
 		return tokens, true
 	}
-	tokens, said := events.Tokens(c.Slot, &x.chain, p.Size.Tokens)
+	tokens, said := events.ByChain(c.Slot, &x.chain, p.Size.Tokens)
 	if !said || events.Deeper(c.Slot, &x.chain, h.CachedTokens) {
 		return 0, false
 	}

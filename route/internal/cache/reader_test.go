@@ -155,15 +155,15 @@ func (s *site) view(p *Prompt) *pick.View {
 	rows, home := make([]pick.Candidate, 0, len(slotNames)), -1
 	for i, name := range slotNames {
 		rows = append(rows, pick.Candidate{Endpoint: pick.Endpoint{
-			Name: name, Slot: i, Epoch: s.t.Reader().Epoch(i), BlockTokens: 16, CacheTokens: 4000,
+			Name: name, Slot: i, Epoch: s.t.Epoch(i), BlockTokens: 16, CacheTokens: 4000,
 			Load: fleet.Load{ContextTokens: s.context[i]},
 		}})
 		if name == p.Entry.Endpoint {
 			home = i
 		}
 	}
-	missed := s.t.Reader().Begin(&s.text)
-	held, found, missed := s.t.Reader().Predict(&s.text, p, pick.EndpointsOf(rows), home, missed, nil)
+	missed := s.t.Begin(&s.text)
+	held, found, missed := s.t.Predict(&s.text, p, pick.EndpointsOf(rows), home, missed, nil)
 	s.missed = missed
 	for i := range rows {
 		rows[i].Cached = held[i].Arrived()
@@ -204,7 +204,7 @@ func (s *site) end() {
 		PromptTokens: at.tokens, CachedTokens: s.rng.IntN(at.tokens + 1), CachedKnown: true, OutputTokens: 10,
 	}
 	s.t.Close(s.now, &Ended{Lease: l, Outcome: o, Usage: &u, Sent: true, Splits: true, AnswerReuse: &s.answers})
-	w := s.t.Reader().Warmth(uint32(l))
+	w := s.t.Warmth(uint32(l))
 	s.homes[at.session] = session.Entry{
 		Endpoint: slotNames[at.slot], Epoch: w.Epoch, Flow: w.Flow, Bytes: w.Bytes, Prompt: at.tokens,
 		Tokens: at.tokens + 10,
@@ -240,8 +240,8 @@ func TestReaderChangesNothing(t *testing.T) {
 		before := fingerprintOf(s.t)
 		v := s.view(p)
 		for i := range slotNames {
-			s.t.Reader().Capacity(i)
-			s.t.Reader().Figures(i)
+			s.t.Capacity(i)
+			s.t.Figures(i)
 		}
 		if fingerprintOf(s.t) != before {
 			t.Fatal("a decision has changed the table before its last step")
@@ -266,13 +266,13 @@ func TestReaderChangesNothing(t *testing.T) {
 		s.end()
 	}
 	for i := range slotNames {
-		if err := s.t.Reader().Idle(i); err != nil {
+		if err := s.t.Idle(i); err != nil {
 			t.Errorf("endpoint %d, with no lease: %v", i, err)
 		}
-		if s.t.Reader().Resident(i, s.context[i]) != 0 {
-			t.Errorf("endpoint %d, with no lease, keeps %d tokens", i, s.t.Reader().Resident(i, s.context[i]))
+		if s.t.Resident(i, s.context[i]) != 0 {
+			t.Errorf("endpoint %d, with no lease, keeps %d tokens", i, s.t.Resident(i, s.context[i]))
 		}
-		if s.t.RemoveEndpoint(i); !s.t.Reader().Empty(i) {
+		if s.t.RemoveEndpoint(i); !s.t.Empty(i) {
 			t.Errorf("something is believed to be at slot %d, which nobody has", i)
 		}
 	}
@@ -284,7 +284,7 @@ func TestEpochs(t *testing.T) {
 	s, seen := newSite(), map[uint32]bool{}
 	look := func(what string, slot int) {
 		t.Helper()
-		if e := s.t.Reader().Epoch(slot); e == 0 || seen[e] {
+		if e := s.t.Epoch(slot); e == 0 || seen[e] {
 			t.Errorf("%s: epoch %d", what, e)
 		} else {
 			seen[e] = true
@@ -298,7 +298,7 @@ func TestEpochs(t *testing.T) {
 	s.t.VoidEvents(0)
 	s.t.SetStreamState(0, kvstream.Exact)
 	look("restarted", 0)
-	if n := s.t.Reader().Losses(0); n != 2 {
+	if n := s.t.Losses(0); n != 2 {
 		t.Errorf("%d losses", n)
 	}
 	s.t.RemoveEndpoint(0)

@@ -68,7 +68,7 @@ const (
 // cache whose second tier keeps what is evicted: conversations then belong where they were, whatever is in use there.
 func (t *Table) touchInUse(slot int, e *endpoint) {
 	h := &e.outstanding
-	if h.blocks < e.capacity.bound/littleInUse || !t.Reader().full(slot, littleInUse) || e.keeps.more() ||
+	if h.blocks < e.capacity.bound/littleInUse || !t.full(slot, littleInUse) || e.keeps.more() ||
 		e.facts.OnePrompt {
 		return
 	}

@@ -22,10 +22,10 @@ func TestSharersOfMany(t *testing.T) {
 		*req.Content = w.content()
 		x, p = new(Text), &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, size.Last{}), TokensPerByte: 0.25}
 		v = &pick.View{PromptTokens: p.Size.Tokens, FirstTurn: true, Candidates: []pick.Candidate{
-			{Endpoint: pick.Endpoint{Slot: 0, Epoch: b.t.Reader().Epoch(0)}},
-			{Endpoint: pick.Endpoint{Slot: 1, Epoch: b.t.Reader().Epoch(1)}},
+			{Endpoint: pick.Endpoint{Slot: 0, Epoch: b.t.Epoch(0)}},
+			{Endpoint: pick.Endpoint{Slot: 1, Epoch: b.t.Epoch(1)}},
 		}}
-		held, _, _ = b.t.Reader().Predict(x, p, pick.EndpointsOf(v.Candidates), -1, b.t.Reader().Begin(x), nil)
+		held, _, _ = b.t.Predict(x, p, pick.EndpointsOf(v.Candidates), -1, b.t.Begin(x), nil)
 		for i := range held {
 			v.Candidates[i].Cached = held[i]
 		}
@@ -42,7 +42,7 @@ func TestSharersOfMany(t *testing.T) {
 	}
 	b.now = start.Add(requests * time.Millisecond)
 	x, p, v, held := ask(make(text, shared+1))
-	got := b.t.Reader().Sharers(x, p, pick.EndpointsOf(v.Candidates), held, nil)
+	got := b.t.Sharers(x, p, pick.EndpointsOf(v.Candidates), held, nil)
 	turns, age := 0.0, 0.0
 	for _, o := range got {
 		turns, age = turns+o.Turns, age+o.Turns*o.AgeMs
@@ -54,7 +54,7 @@ func TestSharersOfMany(t *testing.T) {
 		t.Errorf("they are %v ms old on average, want about %d", age, requests/2)
 	}
 	if n := testing.AllocsPerRun(20, func() {
-		got = b.t.Reader().Sharers(x, p, pick.EndpointsOf(v.Candidates), held, got)
+		got = b.t.Sharers(x, p, pick.EndpointsOf(v.Candidates), held, got)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

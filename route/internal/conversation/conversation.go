@@ -39,6 +39,7 @@ func (c Config) responses() session.Config {
 
 // Table is the memory of conversations.
 type Table struct {
+	Reader
 	claimed   *session.Table // conversations whose id a client has sent
 	unclaimed *session.Table // conversations under a minted id that no client has sent back
 	responses *session.Table // response id -> endpoint that holds it
@@ -63,6 +64,7 @@ func New(c Config, dropped func(session.Entry)) *Table {
 		seen:      session.NewSeen(c.Sessions.WithDefaults().SeenIDs),
 		dropped:   dropped,
 	}
+	t.Reader = Reader{t}
 	t.claimed.OnDrop(dropped)
 	t.unclaimed.OnDrop(dropped)
 	return t
@@ -119,9 +121,6 @@ const (
 
 // Reader reads a Table and never changes it.
 type Reader struct{ t *Table }
-
-// Reader is for steps that must not write.
-func (t *Table) Reader() Reader { return Reader{t} }
 
 // Find fills in what is known of a request's conversation: by id, by the response that it continues, by content, or by
 // user.

@@ -34,13 +34,13 @@ func TestFindChangesNothing(t *testing.T) {
 				req.Follows = rapid.SampledFrom([]string{"r1", "r2"}).Draw(t, "follows")
 			}
 			var want, got, other Found
-			once.Reader().Find(now, s, req, &want)
+			once.Find(now, s, req, &want)
 			for range 2 {
-				if twice.Reader().Find(now, s, req, &got); !reflect.DeepEqual(got, want) {
+				if twice.Find(now, s, req, &got); !reflect.DeepEqual(got, want) {
 					t.Fatalf("asked again it found %+v, at first %+v", got, want)
 				}
-				twice.Reader().FindOther(now, Scope{Tenant: s.Tenant, Pool: "other"}, &want, &other)
-				twice.Reader().Holder(now, s.Tenant, req.Follows)
+				twice.FindOther(now, Scope{Tenant: s.Tenant, Pool: "other"}, &want, &other)
+				twice.Holder(now, s.Tenant, req.Follows)
 			}
 			for _, table := range []*Table{once, twice} {
 				table.Note(now, s, req, &want)
@@ -64,7 +64,7 @@ func TestStatsCountWhatIsForgotten(t *testing.T) {
 	}, nil)
 	turn := func(now time.Time, id string) {
 		req, found := &fleet.Request{Class: fleet.Turn, Session: id}, Found{}
-		table.Reader().Find(now, Scope{Pool: "m"}, req, &found)
+		table.Find(now, Scope{Pool: "m"}, req, &found)
 		table.Note(now, Scope{Pool: "m"}, req, &found)
 		ref := table.Bind(now, Scope{Pool: "m"}, &found, session.Entry{Endpoint: "e"})
 		table.Close(now, &ref)

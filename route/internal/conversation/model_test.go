@@ -115,7 +115,7 @@ func TestAgainstMaps(t *testing.T) {
 				delete(n.convs, in(s, id))
 			}
 			for _, id := range ids {
-				e, ok := table.Reader().Entry(now, s, id)
+				e, ok := table.Entry(now, s, id)
 				c := live(n.convs, in(s, id), now)
 				if ok != (c != nil) || ok && (e.Endpoint != c.endpoint || e.Turns != c.turns) {
 					t.Fatalf("%s is known as %+v, %t, want %+v", id, e, ok, c)
@@ -136,14 +136,14 @@ func (n *naive) turn(t *rapid.T, table *Table, now time.Time, s Scope, req *flee
 	endpoint string,
 ) {
 	want, got, other := n.find(now, s, req), Found{}, Found{}
-	table.Reader().Find(now, s, req, &got)
+	table.Find(now, s, req, &got)
 	if got.ID != want.ID || got.Minted != want.Minted || got.Known != want.Known || got.Claims != want.Claims ||
 		got.Parent != want.Parent || got.NewID != want.NewID ||
 		got.Entry.Endpoint != want.Entry.Endpoint || got.Entry.Turns != want.Entry.Turns {
 		t.Fatalf("%+v of %+v: found\n%+v, want\n%+v", req, s, got, want)
 	}
 	elsewhere := Scope{Tenant: s.Tenant, Pool: "other side of " + s.Pool}
-	table.Reader().FindOther(now, elsewhere, &got, &other)
+	table.FindOther(now, elsewhere, &got, &other)
 	if c := live(n.convs, in(elsewhere, got.ID), now); other.ID != got.ID || other.Known != (c != nil) ||
 		c != nil && other.Entry.Endpoint != c.endpoint {
 		t.Fatalf("in its other scope: found %+v, want %+v", other, c)
@@ -169,7 +169,7 @@ func (n *naive) turn(t *rapid.T, table *Table, now time.Time, s Scope, req *flee
 	table.Respond(now, ResponseKey(s.Tenant, response), 0, session.Entry{Endpoint: endpoint, Leader: leader})
 	n.responses[response+"\x00"+s.Tenant] = &known{endpoint: endpoint, id: leader, at: now}
 	for _, tenant := range []string{"", "t"} {
-		holder, ok := table.Reader().Holder(now, tenant, response)
+		holder, ok := table.Holder(now, tenant, response)
 		if r := live(n.responses, response+"\x00"+tenant, now); ok != (r != nil) || ok && holder != r.endpoint {
 			t.Fatalf("%s of %q is held by %q, %t, want %+v", response, tenant, holder, ok, r)
 		}
@@ -236,7 +236,7 @@ func TestRecognised(t *testing.T) {
 			s := Scope{Tenant: a.tenant, Pool: "m" + a.pool}
 			req := &fleet.Request{Class: fleet.Turn, MintedID: fmt.Sprint(i), User: a.user, Trail: a.trail}
 			var f Found
-			table.Reader().Find(now, s, req, &f)
+			table.Find(now, s, req, &f)
 			if f.ID != a.want || f.Minted != (a.want == req.MintedID) || f.Known == f.Minted || f.Repeats != a.repeats {
 				t.Errorf("%s, request %d: conversation %s, minted %t, known %t, repeats %t; want %s", name, i, f.ID,
 					f.Minted, f.Known, f.Repeats, a.want)
@@ -268,13 +268,13 @@ func TestHeardIsAsFound(t *testing.T) {
 				req.Session = rapid.SampledFrom(ids).Draw(t, "id")
 			}
 			var f, again Found
-			here.Reader().Find(now, s, req, &f)
-			there.Reader().Find(now, s, req, &again)
+			here.Find(now, s, req, &f)
+			there.Find(now, s, req, &again)
 			if again.ID != f.ID || again.Known != f.Known || again.Minted != f.Minted || again.Claims != f.Claims ||
 				again.Entry.Endpoint != f.Entry.Endpoint || again.NewID != f.NewID {
 				t.Fatalf("found there %+v, here %+v", again, f)
 			}
-			h := here.Reader().Announce(s, req, &f)
+			h := here.Announce(s, req, &f)
 			for _, id := range clients {
 				if h.ID == id || LeaderOf(&h) == id {
 					t.Fatalf("the id %s of a client was told", id)
@@ -284,12 +284,12 @@ func TestHeardIsAsFound(t *testing.T) {
 			here.Note(now, s, req, &f)
 			here.Bind(now, s, &f, e)
 			there.NoteAnnounced(now, &h)
-			if known, ok := there.Reader().Recall(now, &h); ok != f.Known || known.Endpoint != f.Entry.Endpoint {
+			if known, ok := there.Recall(now, &h); ok != f.Known || known.Endpoint != f.Entry.Endpoint {
 				t.Fatalf("recalled %+v, %t, want %+v", known, ok, f.Entry)
 			}
 			there.BindAnnounced(now, &h, e)
 			for _, table := range []*Table{here, there} {
-				if got, ok := table.Reader().Entry(now, s, f.Leader(s)); !ok || got.Endpoint != e.Endpoint {
+				if got, ok := table.Entry(now, s, f.Leader(s)); !ok || got.Endpoint != e.Endpoint {
 					t.Fatalf("by what is told as its id the conversation is at %+v, %t, want %s", got, ok, e.Endpoint)
 				}
 			}

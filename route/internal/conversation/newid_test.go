@@ -23,7 +23,7 @@ func newAsked(c session.Config) *asked {
 func (x *asked) ask(req fleet.Request) (f Found) {
 	x.now = x.now.Add(time.Second)
 	s := Scope{Tenant: req.Tenant, Pool: "m"}
-	x.table.Reader().Find(x.now, s, &req, &f)
+	x.table.Find(x.now, s, &req, &f)
 	x.table.Note(x.now, s, &req, &f)
 	ref := x.table.Bind(x.now, s, &f, session.Entry{Endpoint: "e"})
 	x.table.Close(x.now, &ref)

@@ -53,7 +53,7 @@ func TestRestoredIsTheSame(t *testing.T) {
 			s := Scope{Tenant: rapid.SampledFrom([]string{"", "t"}).Draw(t, "tenant"), Pool: "m"}
 			req := asks(t, fmt.Sprint("minted", i))
 			var f Found
-			table.Reader().Find(now, s, req, &f)
+			table.Find(now, s, req, &f)
 			table.Note(now, s, req, &f)
 			e := session.Entry{
 				Endpoint: fmt.Sprint("e", i%3), Model: "m", Tokens: i, Bytes: 4 * i,
@@ -94,8 +94,8 @@ func TestRestoredIsTheSame(t *testing.T) {
 				s := Scope{Tenant: rapid.SampledFrom([]string{"", "t", "stranger"}).Draw(t, "tenant"), Pool: "m"}
 				req := asks(t, "fresh")
 				var want, got Found
-				table.Reader().Find(now, s, req, &want)
-				back.Reader().Find(now, s, req, &got)
+				table.Find(now, s, req, &want)
+				back.Find(now, s, req, &got)
 				if warm := map[uint32]uint32{7: 9}[want.Entry.Epoch]; got.Entry.Epoch != warm {
 					t.Fatalf("the epoch %d has become %d, want %d", want.Entry.Epoch, got.Entry.Epoch, warm)
 				}
@@ -107,8 +107,8 @@ func TestRestoredIsTheSame(t *testing.T) {
 					got.Entry.Turns != want.Entry.Turns {
 					t.Fatalf("%v later: of %+v was found\n%+v, want\n%+v", after, req, got, want)
 				}
-				holder, held := table.Reader().Holder(now, s.Tenant, req.Follows)
-				if again, ok := back.Reader().Holder(now, s.Tenant, req.Follows); ok != held || again != holder {
+				holder, held := table.Holder(now, s.Tenant, req.Follows)
+				if again, ok := back.Holder(now, s.Tenant, req.Follows); ok != held || again != holder {
 					t.Fatalf("%s is held by %q, %t, want %q, %t", req.Follows, again, ok, holder, held)
 				}
 			}
@@ -142,7 +142,7 @@ func TestNonsenseIsRestored(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 		for _, e := range p.Claimed {
-			got, ok := table.Reader().Recall(now, &learnt.Announcement{Key: session.KeyFrom(e.Hi, e.Lo)})
+			got, ok := table.Recall(now, &learnt.Announcement{Key: session.KeyFrom(e.Hi, e.Lo)})
 			if ok && (got.Tokens < 0 || got.Turns < 0 || got.Last.After(now) || got.Endpoint != "" &&
 				got.Endpoint != "e" && got.Endpoint != "m") {
 				t.Fatalf("%+v", got)

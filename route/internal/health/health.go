@@ -34,6 +34,7 @@ type Config struct {
 
 // Table holds the health of all endpoints.
 type Table struct {
+	Reader
 	cfg       Config
 	endpoints slot.Table[endpoint]
 	spared    uint64
@@ -87,7 +88,11 @@ type modelLoad struct {
 }
 
 // New makes a table without endpoints.
-func New(c Config) *Table { return &Table{cfg: c} }
+func New(c Config) *Table {
+	t := &Table{cfg: c}
+	t.Reader = Reader{t}
+	return t
+}
 
 // SetConfig replaces the settings by which outcomes are judged.
 func (t *Table) SetConfig(c Config) { t.cfg = c }

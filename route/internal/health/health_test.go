@@ -21,7 +21,7 @@ func TestReadingChangesNothing(t *testing.T) {
 	tab.Admit(k)
 	tab.Conclude(now, k, &Verdict{Outcome: fleet.EngineError}, func() Capable { return Capable{All: 2} })
 	rows := *tab.endpoints.Get(1)
-	r := tab.Reader()
+	r := tab.Reader
 	for _, at := range []time.Time{now, now.Add(time.Hour)} {
 		s := r.State(at, k)
 		r.Rank(at, k, 3, IgnoreEjections)
@@ -48,7 +48,7 @@ func TestFailuresFromBeforeEndNoTrial(t *testing.T) {
 	tab.Probe(now, k, true, "")
 	fail := func(at, sent time.Time) (fleet.State, uint64) {
 		tab.Conclude(at, k, &Verdict{Outcome: fleet.TimedOut, Sent: sent}, func() Capable { return Capable{All: 2} })
-		return tab.Reader().State(at, k), tab.Reader().Failures(k)
+		return tab.State(at, k), tab.Failures(k)
 	}
 	tab.ejectSilent(now, k, 2, time.Minute, 0)
 	trial := now.Add(2 * time.Second)

@@ -123,7 +123,7 @@ func TestAgainstReplay(t *testing.T) {
 					e.retry = rapid.SampledFrom([]time.Duration{0, 5 * time.Second, time.Hour}).Draw(t, "retry after")
 				}
 				if e.trial {
-					if got := tab.Reader().Rank(now, 0, 0, ObeyEjections); got == Fit {
+					if got := tab.Rank(now, 0, 0, ObeyEjections); got == Fit {
 						t.Fatal("an endpoint that is under trial takes other requests")
 					}
 					tab.Withdraw(0)
@@ -135,7 +135,7 @@ func TestAgainstReplay(t *testing.T) {
 			}
 			events = append(events, e)
 			want := after(c, events)
-			r := tab.Reader()
+			r := tab.Reader
 			for _, later := range []time.Duration{0, time.Millisecond, 2 * time.Second, 30 * time.Second, time.Hour} {
 				at := now.Add(later)
 				if got := r.State(at, 0); got != want.state(at) {
@@ -195,7 +195,7 @@ func TestShareOfEjections(t *testing.T) {
 						func() Capable { return Capable{All: row.all, Ejected: ejected} })
 					ejected = 0
 					for j := range row.all {
-						if tab.Reader().IsEjected(now, j) {
+						if tab.IsEjected(now, j) {
 							ejected++
 						}
 					}
@@ -208,10 +208,10 @@ func TestShareOfEjections(t *testing.T) {
 				t.Errorf("%d were spared", spared)
 			}
 			census := Census{All: row.all, Ejected: ejected, EjectedByFailures: ejected}
-			if panics, want := tab.Reader().Panics(census), row.most*2 > row.all; panics != want {
+			if panics, want := tab.Panics(census), row.most*2 > row.all; panics != want {
 				t.Errorf("it panics: %t, want %t", panics, want)
 			}
-			if tab.Reader().Panics(Census{All: row.all, Ejected: row.all}) {
+			if tab.Panics(Census{All: row.all, Ejected: row.all}) {
 				t.Error("it panics though no request is at fault")
 			}
 		})
@@ -257,13 +257,13 @@ func TestRamp(t *testing.T) {
 		}
 		tab.Probe(now, 0, true, "")
 		row.then(tab)
-		if got := tab.Reader().Ramp(now.Add(15*time.Second), 0); got != row.want {
+		if got := tab.Ramp(now.Add(15*time.Second), 0); got != row.want {
 			t.Errorf("one that %s has %v of its share, want %v", name, got, row.want)
 		}
-		if got := tab.Reader().Ramp(now.Add(time.Minute), 0); got != 1 {
+		if got := tab.Ramp(now.Add(time.Minute), 0); got != 1 {
 			t.Errorf("one that %s has %v of its share in the end", name, got)
 		}
-		if least := tab.Reader().Ramp(now, 0); row.want < 1 && least != 0.1 {
+		if least := tab.Ramp(now, 0); row.want < 1 && least != 0.1 {
 			t.Errorf("one that %s begins with %v", name, least)
 		}
 	}
@@ -290,7 +290,7 @@ func TestSilence(t *testing.T) {
 		tab.Probe(now, 0, true, "")
 		tab.ejectSilent(now, 0, 2, 10*time.Second, 10*time.Second)
 		row.then(tab)
-		r := tab.Reader()
+		r := tab.Reader
 		if r.IsEjected(now, 0) != row.out || r.IsSilent(now, 0) != row.out || r.EjectedByFailures(now, 0) {
 			t.Errorf("after %s: ejected %t, silent %t, judged %t", name, r.IsEjected(now, 0), r.IsSilent(now, 0),
 				r.EjectedByFailures(now, 0))

@@ -10,9 +10,6 @@ import (
 // Reader is a read-only view of a Table.
 type Reader struct{ t *Table }
 
-// Reader returns a read-only view.
-func (t *Table) Reader() Reader { return Reader{t} }
-
 // State is an endpoint's health at a moment.
 func (r Reader) State(now time.Time, slot int) fleet.State { return r.t.endpoints.Get(slot).state(now) }
 

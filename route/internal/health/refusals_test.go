@@ -47,7 +47,7 @@ func TestBusyIsNotShortened(t *testing.T) {
 			tab.Conclude(now.Add(after), 0, &v, func() Capable { return Capable{All: 2} })
 		}
 		strained := func(after time.Duration) bool {
-			return tab.Reader().Rank(now.Add(after), 0, 7, ObeyEjections) == Strained
+			return tab.Rank(now.Add(after), 0, 7, ObeyEjections) == Strained
 		}
 		refuse(0, long)
 		refuse(100*time.Millisecond, short)
@@ -83,11 +83,11 @@ func TestRefusalsEnd(t *testing.T) {
 		h.AddEndpoint(0)
 		h.Probe(now, 0, true, "")
 		h.Conclude(now, 0, &v, nil)
-		if h.Reader().ProbesDecide(now, 0) {
+		if h.ProbesDecide(now, 0) {
 			t.Errorf("%+v changes nothing", v)
 		}
 		now = now.Add(time.Hour)
-		if !h.Reader().ProbesDecide(now, 0) {
+		if !h.ProbesDecide(now, 0) {
 			t.Errorf("an hour after %+v the endpoint is not judged by probes alone", v)
 		}
 		h.Probe(now, 0, true, "")

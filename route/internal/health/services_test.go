@@ -14,7 +14,7 @@ func TestMuteService(t *testing.T) {
 	h := New(Config{EjectFor: time.Second, EjectMax: 30 * time.Second})
 	now := time.Unix(1_000_000, 0)
 	h.AddEndpoint(0)
-	r := h.Reader()
+	r := h.Reader
 	h.Mute(now, 0, "m", time.Minute)
 	if r.Mutes() {
 		t.Error("a model of which nothing was ever heard is mute")

@@ -53,7 +53,7 @@ func (e *engine) second() bool {
 	late := func(q *request) bool { return q.due > 0 && e.now.Sub(q.at) >= q.due }
 	for i := range e.sent {
 		q, u := &e.sent[i], &w.Recent
-		if q.at.Before(e.Reader().Silenced(0)) {
+		if q.at.Before(e.Silenced(0)) {
 			u = &w.Older
 		}
 		u.Jobs, u.Since = u.Jobs+1, earlier(u.Since, q.at)
@@ -71,10 +71,10 @@ func (e *engine) second() bool {
 	}
 	if len(e.sent) == 0 {
 		e.Idle(e.now, 0)
-	} else if e.Reader().IsQuiet(e.now, 0) {
+	} else if e.IsQuiet(e.now, 0) {
 		e.Listen(e.now, 0, w)
 	}
-	return e.Reader().State(e.now, 0) == fleet.StateUp
+	return e.State(e.now, 0) == fleet.StateUp
 }
 
 // until passes time until the endpoint is up, or is not, and returns how long that took; most is the longest.
@@ -125,7 +125,7 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 	e.send(true, time.Second)
 	e.send(false, -1)
 	for range 60 {
-		if e.second(); e.Reader().IsSilent(e.now, 0) {
+		if e.second(); e.IsSilent(e.now, 0) {
 			t.Fatal("one that answers no probe while it computes has one place, which is taken")
 		}
 	}
@@ -224,7 +224,7 @@ func TestOlderRequestsOfSilence(t *testing.T) {
 		silent := e.now.Sub(began).String()
 		want := "no data for " + silent + " although its health check is good; " +
 			"requests waiting: 3, the first for " + silent
-		if got := e.Reader().Why(0, fleet.StateEjected); got != want {
+		if got := e.Why(0, fleet.StateEjected); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	})
@@ -236,7 +236,7 @@ func TestOlderRequestsOfSilence(t *testing.T) {
 			e.second()
 		}
 		want := "no data for 11s nor an answer to its health check; "
-		if got := e.Reader().Why(0, fleet.StateEjected); !strings.HasPrefix(got, want) {
+		if got := e.Why(0, fleet.StateEjected); !strings.HasPrefix(got, want) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	})
@@ -338,7 +338,7 @@ func TestOneModelIsSilent(t *testing.T) {
 		e.now = e.now.Add(time.Minute)
 		tt.then(e, &waits)
 		e.ListenToServices(e.now, slices.Values(waits))
-		mute := strings.Join(e.Reader().MuteFor(e.now, 0), ",")
+		mute := strings.Join(e.MuteFor(e.now, 0), ",")
 		if want := map[bool]string{true: "n"}[tt.mute]; mute != want {
 			t.Errorf("%s: mute for %q, want %q", name, mute, want)
 		}
@@ -389,7 +389,7 @@ func TestOnePathIsSilent(t *testing.T) {
 			tt.then(e)
 		}
 		e.ListenToServices(e.now, slices.Values(waits))
-		if mute := slices.Equal(e.Reader().MuteFor(e.now, 0), []string{path}); mute != tt.mute {
+		if mute := slices.Equal(e.MuteFor(e.now, 0), []string{path}); mute != tt.mute {
 			t.Errorf("%s: mute %t, want %t", name, mute, tt.mute)
 		}
 	}

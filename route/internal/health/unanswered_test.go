@@ -28,7 +28,7 @@ func TestUnanswered(t *testing.T) {
 				if !answers {
 					rank, state = Strained, fleet.StateBusy
 				}
-				r := tab.Reader()
+				r := tab.Reader
 				if g, s := r.Rank(now, 0, 0, ObeyEjections), r.State(now, 0); g != rank || s != state {
 					t.Errorf("answers %v: rank %v, state %v; want %v, %v", answers, g, s, rank, state)
 				}

@@ -16,7 +16,7 @@ import (
 func TestDrawn(t *testing.T) {
 	const n = 2000
 	drawn := func(c Config, there ...string) (models [n]string) {
-		r := New(registry.New().Reader(), c).Reader()
+		r := New(registry.New().Reader, c).Reader
 		for i := range models {
 			models[i] = r.Drawn("fast", blocks.Hash("", fmt.Sprint("s", i)), func(model string) bool {
 				for _, m := range there {

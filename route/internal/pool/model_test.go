@@ -145,7 +145,7 @@ func (h *house) step(t *rapid.T) {
 		}
 		h.registry.Report(time.Unix(1000, 0), o.e, &fleet.Report{Healthy: true, Models: o.reported})
 	case "pool":
-		h.pools.Keep(h.pools.Reader().Named(rapid.SampledFrom([]string{
+		h.pools.Keep(h.pools.Named(rapid.SampledFrom([]string{
 			"m", "n", "o", "l", "chat", "", Any,
 			"nobody's",
 		}).Draw(t, "pool")))
@@ -154,7 +154,7 @@ func (h *house) step(t *rapid.T) {
 
 // check compares a pool, kept or made anew, with the endpoints that serve it.
 func (h *house) check(t *rapid.T, name string) {
-	p := h.pools.Reader().Named(name)
+	p := h.pools.Named(name)
 	var want, got []string
 	splits, alike := false, true
 	for _, o := range h.listed {
@@ -199,7 +199,7 @@ func (h *house) checkModels(t *rapid.T) {
 			}
 		}
 	}
-	got := h.pools.Reader().Models()
+	got := h.pools.Models()
 	for _, m := range got {
 		if !slices.Equal(m.Endpoints, served[m.ID]) {
 			t.Fatalf("%s is served by %v, want %v", m.ID, m.Endpoints, served[m.ID])
@@ -209,7 +209,7 @@ func (h *house) checkModels(t *rapid.T) {
 		func(a, b fleet.ModelStatus) int { return strings.Compare(a.ID, b.ID) }) {
 		t.Fatalf("the models are %v, want %v", got, served)
 	}
-	if names := h.pools.Reader().SomeNames(); len(names) != len(served) {
+	if names := h.pools.SomeNames(); len(names) != len(served) {
 		t.Fatalf("the names are %v, want those of %v", names, served)
 	}
 }
@@ -226,7 +226,7 @@ func TestMembers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				h := &house{registry: registry.New(), aliases: aliases}
-				h.pools = New(h.registry.Reader(), inTurn(aliases...))
+				h.pools = New(h.registry.Reader, inTurn(aliases...))
 				for range rapid.IntRange(1, 50).Draw(t, "steps") {
 					h.step(t)
 					if rapid.IntRange(0, 2).Draw(t, "settles") > 0 {
@@ -247,13 +247,13 @@ func TestMembers(t *testing.T) {
 // stay.
 func TestKeptIsBounded(t *testing.T) {
 	h := &house{registry: registry.New()}
-	h.pools = New(h.registry.Reader(), inTurn())
+	h.pools = New(h.registry.Reader, inTurn())
 	o := h.enter(fleet.Endpoint{Name: "a", Models: []string{"m"}})
 	h.settle()
-	kept := h.pools.Reader().Named("m")
+	kept := h.pools.Named("m")
 	h.pools.Keep(kept)
 	for i := range 100 { // of no model that anybody serves
-		h.pools.Keep(h.pools.Reader().Named(fmt.Sprint("nobody's", i)))
+		h.pools.Keep(h.pools.Named(fmt.Sprint("nobody's", i)))
 	}
 	if n := len(h.pools.Kept()); n != 1 {
 		t.Errorf("%d pools are kept, want 1", n)
@@ -262,11 +262,11 @@ func TestKeptIsBounded(t *testing.T) {
 		o.spec.Models = []string{"m", fmt.Sprint("m", i)}
 		h.registry.Redeclare(o.e, o.spec, "s")
 		h.settle()
-		h.pools.Keep(h.pools.Reader().Named(o.spec.Models[1]))
+		h.pools.Keep(h.pools.Named(o.spec.Models[1]))
 	}
-	if n := len(h.pools.Kept()); n > bound.Many || h.pools.Reader().Named("m") != kept {
+	if n := len(h.pools.Kept()); n > bound.Many || h.pools.Named("m") != kept {
 		t.Errorf("%d pools are kept, and the one of a model that is still served: %t", n,
-			h.pools.Reader().Named("m") == kept)
+			h.pools.Named("m") == kept)
 	}
 }
 
@@ -274,10 +274,10 @@ func TestKeptIsBounded(t *testing.T) {
 // the configuration says so.
 func TestPoliciesFollowRoles(t *testing.T) {
 	h := &house{registry: registry.New()}
-	h.pools = New(h.registry.Reader(), inTurn())
+	h.pools = New(h.registry.Reader, inTurn())
 	o := h.enter(fleet.Endpoint{Name: "a", Models: []string{"m"}})
 	h.settle()
-	p := h.pools.Reader().Named("m")
+	p := h.pools.Named("m")
 	h.pools.Keep(p)
 	role := func(r fleet.Role) {
 		o.spec.Role = r
@@ -330,17 +330,17 @@ func TestBase(t *testing.T) {
 		{"two at two", [][]fleet.Model{{{ID: "m"}}, {{ID: "n"}}}, "", true, false},
 	} {
 		h := &house{registry: registry.New()}
-		h.pools = New(h.registry.Reader(), inTurn())
+		h.pools = New(h.registry.Reader, inTurn())
 		for i, models := range row.reports {
 			o := h.enter(fleet.Endpoint{Name: fmt.Sprint(i)})
 			h.registry.Report(time.Unix(1000, 0), o.e, &fleet.Report{Healthy: true, Models: models})
 		}
-		id, several := h.pools.Reader().Base()
-		alike := h.pools.Reader().OneModel(func(registry.Endpoint) bool { return true })
+		id, several := h.pools.Base()
+		alike := h.pools.OneModel(func(registry.Endpoint) bool { return true })
 		if id != row.want || several != row.several || alike != row.alike {
 			t.Errorf("%s: %q, several %t, alike %t", row.name, id, several, alike)
 		}
-		if !h.pools.Reader().OneModel(func(e registry.Endpoint) bool { return e.Name() == "1" }) {
+		if !h.pools.OneModel(func(e registry.Endpoint) bool { return e.Name() == "1" }) {
 			t.Errorf("%s: one endpoint is not alike", row.name)
 		}
 	}
@@ -349,19 +349,19 @@ func TestBase(t *testing.T) {
 // TestRestored: what a pool had learnt waits for the pool, for a while, and never overwrites what it has learnt since.
 func TestRestored(t *testing.T) {
 	h := &house{registry: registry.New()}
-	h.pools = New(h.registry.Reader(), inTurn())
+	h.pools = New(h.registry.Reader, inTurn())
 	h.pools.Restore(&learnt.Pool{Name: "m", Missing: 0.5, Seen: 100})
 	h.pools.Restore(&learnt.Pool{Name: "n", Missing: 0.5, Seen: 100})
 	h.enter(fleet.Endpoint{Name: "a", Models: []string{"m", "n", "o"}})
 	h.settle()
-	if got := h.pools.Reader().Named("m").Learnt(); got.Seen != 100 || got.Missing != 0.5 {
+	if got := h.pools.Named("m").Learnt(); got.Seen != 100 || got.Missing != 0.5 {
 		t.Errorf("%+v", got)
 	}
 	h.pools.ForgetRestored()
-	if got := h.pools.Reader().Named("n").Learnt(); got.Seen != 0 {
+	if got := h.pools.Named("n").Learnt(); got.Seen != 0 {
 		t.Errorf("after it was forgotten: %+v", got)
 	}
-	kept := h.pools.Reader().Named("o")
+	kept := h.pools.Named("o")
 	h.pools.Keep(kept)
 	h.pools.Restore(&learnt.Pool{Name: "o", Missing: 0.5, Seen: 100})
 	if got := kept.Learnt(); got.Seen != 100 {

@@ -15,9 +15,6 @@ import (
 // Reader is a read-only view of a Table.
 type Reader struct{ t *Table }
 
-// Reader returns a read-only view.
-func (t *Table) Reader() Reader { return Reader{t} }
-
 // Named is the stored pool of a model or alias, else a new one, which Table.Keep stores.
 func (r Reader) Named(name string) Pool {
 	t := r.t

@@ -57,6 +57,7 @@ func (t *Table) rules(name string) *Rules {
 
 // Table holds the pools.
 type Table struct {
+	Reader
 	cfg       Config
 	endpoints registry.Reader
 	aliases   map[string]fleet.Alias
@@ -80,6 +81,7 @@ func New(endpoints registry.Reader, c Config) *Table {
 		byKey:     map[uint64]Pool{},
 		aliases:   map[string]fleet.Alias{},
 	}
+	t.Reader = Reader{t}
 	t.SetConfig(c)
 	return t
 }

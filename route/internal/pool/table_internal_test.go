@@ -47,11 +47,11 @@ func TestMembersFollow(t *testing.T) {
 	names := []string{"", Any, "m1", "m2", "m3", "chat", "other"}
 	rapid.Check(t, func(t *rapid.T) {
 		of := registry.New()
-		table := New(of.Reader(), policies(false, nil, nil))
+		table := New(of.Reader, policies(false, nil, nil))
 		now, some := time.Unix(1000, 0), fleet.Names(nil)
 		keep := func() {
 			for _, name := range names {
-				table.Keep(table.Reader().Named(name))
+				table.Keep(table.Named(name))
 			}
 		}
 		spec := func(i int) fleet.Endpoint {
@@ -70,7 +70,7 @@ func TestMembersFollow(t *testing.T) {
 		for range rapid.IntRange(1, 25).Draw(t, "steps") {
 			for range rapid.IntRange(1, 3).Draw(t, "changes") {
 				i := rapid.IntRange(0, 5).Draw(t, "endpoint")
-				e := of.Reader().Named(fmt.Sprint("e", i))
+				e := of.Named(fmt.Sprint("e", i))
 				switch what := rapid.IntRange(0, 7).Draw(t, "what"); {
 				case !e.Exists():
 					s := spec(i)
@@ -126,7 +126,7 @@ func TestMembersFollow(t *testing.T) {
 				t.Fatalf("the names of all pools are %q, want %q", names, table.names)
 			}
 			for _, p := range table.kept {
-				fresh := state{endpoints: of.Reader(), name: p.s.name, rules: table.rules(p.s.name)}
+				fresh := state{endpoints: of.Reader, name: p.s.name, rules: table.rules(p.s.name)}
 				table.fill(&fresh)
 				table.equip(&fresh)
 				for i := range fresh.members { // names have the numbers in which they came

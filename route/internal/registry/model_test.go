@@ -144,7 +144,7 @@ func (n *naive) now() map[string]string {
 }
 
 func (n *naive) check() {
-	t, r := n.t, n.table.Reader()
+	t, r := n.t, n.table.Reader
 	if r.Len() != len(n.listed) {
 		t.Fatalf("%d endpoints, want %d", r.Len(), len(n.listed))
 	}
@@ -194,7 +194,7 @@ func (n *naive) check() {
 
 // noted: of what has changed since Settle, nothing is missing in Touched.
 func (n *naive) noted() {
-	touched := n.table.Reader().Touched()
+	touched := n.table.Touched()
 	now := n.now()
 	for what := range maps.Collect(func(yield func(string, bool) bool) {
 		for _, side := range []map[string]string{now, n.settled} {
@@ -255,8 +255,8 @@ func TestAgainstAList(t *testing.T) {
 			n.table.Forget(l.e)
 			n.table.Free(l.e)
 		}
-		if err := n.table.Reader().Audit(); err != nil || n.table.Reader().Len() != 0 {
-			t.Fatalf("at the end: %d endpoints, %v", n.table.Reader().Len(), err)
+		if err := n.table.Audit(); err != nil || n.table.Len() != 0 {
+			t.Fatalf("at the end: %d endpoints, %v", n.table.Len(), err)
 		}
 	})
 }
@@ -395,7 +395,7 @@ func TestAbsences(t *testing.T) {
 		t.Errorf("%d models are remembered", n)
 	}
 	lacks := func(at time.Time, e Endpoint, path string) bool {
-		a := table.Reader().Absences(path)
+		a := table.Absences(path)
 		return a.Any(at) && a.Has(at, e)
 	}
 	for name, ends := range map[string]func(){
@@ -405,18 +405,18 @@ func TestAbsences(t *testing.T) {
 	} {
 		table.Absent(now, es[0], "/p")
 		if !lacks(now.Add(bound.Unproved-1), es[0], "/p") || lacks(now, es[1], "/p") || lacks(now, es[0], "/q") ||
-			table.Reader().Absences("").Any(now) {
+			table.Absences("").Any(now) {
 			t.Errorf("%s: before, the wrong endpoints lack the wrong paths", name)
 		}
 		ends()
-		if lacks(now, es[0], "/p") || table.Reader().Absences("/p").Any(now) {
+		if lacks(now, es[0], "/p") || table.Absences("/p").Any(now) {
 			t.Errorf("%s: it still lacks the path", name)
 		}
 	}
 	// one that has answered there is asked again soon, until another process is there
 	table.Present(es[0], "/p")
 	answered := func(e Endpoint, path string, did, lost bool) bool {
-		isDid, isLost := table.Reader().Answered(e, path)
+		isDid, isLost := table.Answered(e, path)
 		return isDid == did && isLost == lost
 	}
 	if lacks(now, es[0], "/p") || !answered(es[0], "/p", true, false) || !answered(es[1], "/p", false, false) ||
@@ -431,18 +431,18 @@ func TestAbsences(t *testing.T) {
 		t.Error("one that has answered under the path is asked again too soon or too late")
 	}
 	// one that has answered there in a former process is believed to have it, until it lacks it or is another one
-	serves := func(e Endpoint, path string) bool { return table.Reader().Absences(path).Serves(now, e) }
+	serves := func(e Endpoint, path string) bool { return table.Absences(path).Serves(now, e) }
 	if table.Present(es[0], "/s"); !serves(es[0], "/s") || serves(es[1], "/s") {
 		t.Error("the wrong endpoint serves the path")
 	}
-	if table.Restarted(es[0]); !serves(es[0], "/s") || !table.Reader().Absences("/s").Served() {
+	if table.Restarted(es[0]); !serves(es[0], "/s") || !table.Absences("/s").Served() {
 		t.Error("after a restart nothing serves the path")
 	}
-	if table.Absent(now, es[0], "/s"); serves(es[0], "/s") || table.Reader().Absences("/s").Served() {
+	if table.Absent(now, es[0], "/s"); serves(es[0], "/s") || table.Absences("/s").Served() {
 		t.Error("what lacks the path serves it")
 	}
 	table.Present(es[1], "/s")
-	if table.Free(es[1]); table.Reader().Absences("/s").Served() {
+	if table.Free(es[1]); table.Absences("/s").Served() {
 		t.Error("what has left serves the path")
 	}
 	table.bySlot[es[1].Slot()], table.free = es[1], nil

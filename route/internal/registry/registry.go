@@ -27,6 +27,7 @@ func NameHash(name string) uint64 { return xxh3.HashString(name) }
 
 // Table holds all endpoints.
 type Table struct {
+	Reader
 	endpoints []Endpoint // in order of declaration; those that left stay until their last lease ends
 	byName    map[string]Endpoint
 	byKey     map[uint64]Endpoint // by the hash of their names
@@ -97,7 +98,9 @@ func (t *Table) Settle() {
 
 // New makes a table without endpoints.
 func New() *Table {
-	return &Table{byName: map[string]Endpoint{}, byKey: map[uint64]Endpoint{}}
+	t := &Table{byName: map[string]Endpoint{}, byKey: map[uint64]Endpoint{}}
+	t.Reader = Reader{t}
+	return t
 }
 
 // Allocate makes an endpoint that has a slot and is not declared yet.
@@ -324,9 +327,6 @@ func setPositive[T int | int64](to *T, v T) {
 
 // Reader is a read-only view of a Table.
 type Reader struct{ t *Table }
-
-// Reader returns a read-only view.
-func (t *Table) Reader() Reader { return Reader{t} }
 
 // All lists the endpoints in order of declaration, with those that have left and still have requests.
 func (r Reader) All() iter.Seq[Endpoint] { return slices.Values(r.t.endpoints) }

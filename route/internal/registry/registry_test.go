@@ -31,9 +31,9 @@ func TestGeneration(t *testing.T) {
 		{"one twice", []fleet.Model{a, a, {ID: "l", Parent: "b"}}, true},
 		{"none", []fleet.Model{}, true},
 	} {
-		before := table.Reader().Generation()
+		before := table.Generation()
 		table.Report(now, e, &fleet.Report{Healthy: true, Models: row.models})
-		if got := table.Reader().Generation() != before; got != row.want {
+		if got := table.Generation() != before; got != row.want {
 			t.Errorf("%s: the generation changes: %t, want %t", row.name, got, row.want)
 		}
 	}

@@ -25,7 +25,17 @@ const (
 )
 
 // Table is the records of all endpoints, by slot.
-type Table struct{ seats []seat }
+type Table struct {
+	Reader
+	seats []seat
+}
+
+// New makes a table without endpoints.
+func New() *Table {
+	t := &Table{}
+	t.Reader = Reader{t}
+	return t
+}
 
 // seat is the record of one endpoint.
 type seat struct {
@@ -75,9 +85,6 @@ func (t *Table) See(v *pick.View) {
 
 // Reader is a read-only view of a Table.
 type Reader struct{ t *Table }
-
-// Reader returns a read-only view.
-func (t *Table) Reader() Reader { return Reader{t} }
 
 // Fit is what Describe said last: whether an endpoint may take the traffic of all callers, at any time.
 func (r Reader) Fit(slot int32) bool { return r.t.seats[slot].fit }

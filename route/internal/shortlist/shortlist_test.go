@@ -23,7 +23,7 @@ type model struct {
 
 func TestList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var table Table
+		table := New()
 		n := rapid.IntRange(1, 60).Draw(t, "endpoints")
 		v := &pick.View{}
 		fit := make([]bool, n)
@@ -64,7 +64,7 @@ func TestList(t *testing.T) {
 			}
 		}
 		var list List
-		table.Reader().Begin(&list, slot.ListOf(slots), req)
+		table.Begin(&list, slot.ListOf(slots), req)
 		var asked []int32
 		var all []model
 		for i, slot := range slots {

@@ -16,15 +16,15 @@ import (
 type site struct {
 	*testing.T
 	now     time.Time
-	backlog backlog.Table
-	Table
+	backlog *backlog.Table
+	*Table
 	next uint32
 }
 
 func newSite(t *testing.T, endpoints int, queues backlog.Config) *site {
 	queues.Patience, queues.Promote = 5, time.Minute
 	s := &site{T: t, now: time.Unix(1_000_000, 0), Table: New(0)}
-	s.backlog = backlog.New(queues, s.Reader())
+	s.backlog = backlog.New(queues, s.Reader)
 	for slot := range endpoints {
 		s.backlog.AddEndpoint(slot)
 		s.AddEndpoint(slot)
@@ -35,7 +35,7 @@ func newSite(t *testing.T, endpoints int, queues backlog.Config) *site {
 // open opens a job, and sends it unless it is queued.
 func (s *site) open(w backlog.Work) (n uint32, queued bool) {
 	n, s.next = s.next, s.next+1
-	rates := s.Reader()
+	rates := s.Reader
 	if w.MsPerToken = rates.MsPerToken(w.Slot); w.Leg == fleet.LegDecode {
 		w.MsPerToken = rates.Transfer(s.now, w.Slot).MsPerToken
 	}
@@ -66,17 +66,17 @@ func used(prompt, answer int) fleet.Usage {
 
 // wait is how long a new prompt is expected to wait at an endpoint.
 func (s *site) wait(slot int) float64 {
-	return s.backlog.Reader().Use(s.now, &pick.Endpoint{Slot: slot}, 0).WaitMs
+	return s.backlog.Use(s.now, &pick.Endpoint{Slot: slot}, 0).WaitMs
 }
 
 // idle fails if anything is left of jobs that have ended.
 func (s *site) idle() {
 	s.Helper()
 	for slot := range s.endpoints.Len() {
-		if err := s.backlog.Reader().Audit(slot); err != nil {
+		if err := s.backlog.Audit(slot); err != nil {
 			s.Errorf("endpoint %d: %v", slot, err)
 		}
-		if err := s.Reader().Audit(slot); err != nil {
+		if err := s.Audit(slot); err != nil {
 			s.Errorf("endpoint %d: %v", slot, err)
 		}
 	}
@@ -131,7 +131,7 @@ func (s *serial) turns(n, prompt, answer int) {
 // wantRate checks the learnt prefill rate.
 func (s *serial) wantRate(share float64) {
 	s.Helper()
-	if got := 1000 / s.Reader().Learnt(0); !within(got, s.rate, share) {
+	if got := 1000 / s.Learnt(0); !within(got, s.rate, share) {
 		s.Errorf("%.0f tokens/s were learnt, the engine does %.0f", got, s.rate)
 	}
 }
@@ -182,7 +182,7 @@ func (e *engine) ask(tokens int) (queued bool) {
 }
 
 func (e *engine) compute(n uint32) {
-	p, at := computing{n, time.Duration(e.backlog.Reader().Job(n).Prefill) * e.each}, len(e.prompts)
+	p, at := computing{n, time.Duration(e.backlog.Job(n).Prefill) * e.each}, len(e.prompts)
 	if e.last {
 		at = 0
 	}
@@ -212,7 +212,7 @@ func (e *engine) run(d time.Duration) {
 		e.prompts = slices.Delete(e.prompts, which, which+1)
 		e.took, e.done = e.took+e.now.Sub(e.asked[n]), e.done+1
 		e.first(n)
-		e.end(n, fleet.OK, used(int(e.backlog.Reader().Job(n).Prefill), 1))
+		e.end(n, fleet.OK, used(int(e.backlog.Job(n).Prefill), 1))
 		for _, d := range e.backlog.Dispatch(e.now, nil) {
 			e.compute(d.N)
 		}

@@ -54,7 +54,7 @@ func learntInTime(t *testing.T, k kind, inOrder bool, load float64, ahead time.D
 				continue
 			}
 			n++
-			if yes, known := e.Reader().InOrder(0); known && yes == inOrder {
+			if yes, known := e.InOrder(0); known && yes == inOrder {
 				right++
 			}
 		}
@@ -90,7 +90,7 @@ func TestOrderOfBursts(t *testing.T) {
 			tt.burst(e)
 			e.run(time.Minute)
 		}
-		if yes, known := e.Reader().InOrder(0); !yes || !known {
+		if yes, known := e.InOrder(0); !yes || !known {
 			t.Errorf("%s: not known after four bursts", name)
 		}
 		if e.ask(20_000); !e.ask(4000) {
@@ -118,7 +118,7 @@ func TestFirstBurst(t *testing.T) {
 				}
 			}
 			e.run(time.Hour)
-			if _, known := e.Reader().InOrder(0); e.done != len(tt.sent) || tt.tokens > 4000 && !known {
+			if _, known := e.InOrder(0); e.done != len(tt.sent) || tt.tokens > 4000 && !known {
 				t.Errorf("%s: %d are answered; known: %t", tt.name, e.done, known)
 			}
 		}

@@ -27,7 +27,7 @@ func TestSpeedIsLearnt(t *testing.T) {
 					s.now = s.now.Add(time.Duration(rng.IntN(1000)) * time.Millisecond)
 				}
 				s.wantRate(0.2)
-				if s.send(2000); s.backlog.Reader().Job(s.next-1).TokensBefore != 0 {
+				if s.send(2000); s.backlog.Job(s.next-1).TokensBefore != 0 {
 					t.Error("an idle endpoint is taken to be busy")
 				}
 				s.end(s.next-1, fleet.ClientGone, fleet.Usage{})
@@ -102,14 +102,14 @@ func TestSpeedFollows(t *testing.T) {
 func TestBeforeTheFirstSample(t *testing.T) {
 	s := newSerial(t, 2_000, true)
 	s.AddEndpoint(1)
-	if pace := s.Reader().Pace(1); pace.MsPerToken != firstPerToken || pace.FixedMs != FirstPace {
+	if pace := s.Pace(1); pace.MsPerToken != firstPerToken || pace.FixedMs != FirstPace {
 		t.Errorf("before any sample %+v is assumed", pace)
 	}
 	s.turns(30, 1500, 20)
-	if got := s.Reader().MsPerToken(1); !within(got, 0.5, 0.2) || s.Reader().Learnt(1) != 0 {
+	if got := s.MsPerToken(1); !within(got, 0.5, 0.2) || s.Learnt(1) != 0 {
 		t.Errorf("%v ms a token are assumed, the endpoint that is known takes 0.5", got)
 	}
-	if own, other := s.Reader().Known(0), s.Reader().Known(1); !own.Own || !own.Any || other.Own || !other.Any {
+	if own, other := s.Known(0), s.Known(1); !own.Own || !own.Any || other.Own || !other.Any {
 		t.Errorf("known %+v, and of the other %+v", own, other)
 	}
 }
@@ -137,7 +137,7 @@ func TestSpeedShowsAtFirstBytes(t *testing.T) {
 			s.now = computed[i]
 			s.first(uint32(i))
 		}
-		if got := s.Reader().MsPerToken(0); !within(got, 1000/tt.rate, 0.1) || s.Reader().Learnt(0) != 0 {
+		if got := s.MsPerToken(0); !within(got, 1000/tt.rate, 0.1) || s.Learnt(0) != 0 {
 			t.Errorf("%+v: %.3f ms a token", tt, got)
 		}
 		if left := fleet.Ms(s.free.Sub(s.now)); !within(s.wait(0), left, 0.15) {
@@ -172,13 +172,13 @@ func TestNothingIsLeftOfWhatHasFailed(t *testing.T) {
 			s.now = at
 			s.first(n)
 		}
-		if got := s.Reader().MsPerToken(0); got < 5*firstPerToken {
+		if got := s.MsPerToken(0); got < 5*firstPerToken {
 			t.Errorf("%v: %.3f ms a token after it took 1", o, got)
 		}
 		for n := range s.next {
 			s.end(n, o, fleet.Usage{})
 		}
-		if got := s.Reader().MsPerToken(0); got != firstPerToken {
+		if got := s.MsPerToken(0); got != firstPerToken {
 			t.Errorf("%v: %v ms a token when all have ended, want %v as before", o, got, firstPerToken)
 		}
 		s.idle()
@@ -202,7 +202,7 @@ func TestLengthsAreWeighed(t *testing.T) {
 	s.turns(5, 200_000, 20)
 	s.rate = 4_500
 	s.turns(60, 2_000, 20)
-	p := s.Reader().Pace(0)
+	p := s.Pace(0)
 	for tokens, share := range map[float64]float64{2_000: 0.1, 6_000: 0.2} { // the fixed time grows at first
 		if got, want := p.FixedMs+tokens*p.MsPerToken, 8+tokens/4.5; !within(got, want, share) {
 			t.Errorf("%.0f tokens are expected to take %.0f ms, they take %.0f", tokens, got, want)
@@ -229,7 +229,7 @@ func TestSpeedsOfAMixedFleet(t *testing.T) {
 	want := func(share float64) {
 		t.Helper()
 		for slot, rate := range rates {
-			if got := s.Reader().MsPerToken(slot); !within(got, 1000/rate, share) {
+			if got := s.MsPerToken(slot); !within(got, 1000/rate, share) {
 				t.Errorf("%v ms a token, of an engine of %v tokens a second", got, rate)
 			}
 		}
@@ -269,7 +269,7 @@ func TestLittleIsKnown(t *testing.T) {
 			}
 			return jitter
 		})
-		quick, last := s.Reader().MsPerToken(0), s.Reader().MsPerToken(3)
+		quick, last := s.MsPerToken(0), s.MsPerToken(3)
 		if tt.close && (last > quick*1.9 || last < quick*0.9) || !tt.close && last < quick*1.9 {
 			t.Errorf("%+v: %.3f ms a token, of the others %.3f", tt, last, quick)
 		}

@@ -23,6 +23,7 @@ import (
 
 // Table is the speeds of all endpoints.
 type Table struct {
+	Reader
 	endpoints  slot.Table[endpoint]
 	order      []int            // slots in order of declaration
 	fleet      fleetPrefill     // default for prompts at endpoints without a sample
@@ -33,7 +34,11 @@ type Table struct {
 }
 
 // New makes a table without endpoints that learns without some mechanisms.
-func New(without ablation.Set) Table { return Table{without: without, fleet: newFleet()} }
+func New(without ablation.Set) *Table {
+	t := &Table{without: without, fleet: newFleet()}
+	t.Reader = Reader{t}
+	return t
+}
 
 // endpoint holds the fits of one endpoint.
 type endpoint struct {
@@ -82,9 +87,6 @@ func (t *Table) Ended(now time.Time, j *backlog.Job, ok bool, u *fleet.Usage) {
 type Reader struct{ t *Table }
 
 var _ backlog.Rates = Reader{}
-
-// Reader returns a read-only view.
-func (t *Table) Reader() Reader { return Reader{t} }
 
 // MsPerToken is the prefill time per token, learnt or default.
 func (r Reader) MsPerToken(slot int) float64 {

@@ -47,7 +47,7 @@ func TestSpeedsStaySane(t *testing.T) {
 		}
 		now := time.Unix(1000, 0)
 		read := func() {
-			before, reader := clone(&table), table.Reader()
+			before, reader := clone(table), table.Reader
 			for slot := range endpoints {
 				token, known := reader.Transfer(now, slot), reader.Known(slot)
 				pace, decodeMs := reader.Pace(slot), reader.DecodeMs(slot)
@@ -68,7 +68,7 @@ func TestSpeedsStaySane(t *testing.T) {
 				}
 				reader.InOrder(slot)
 			}
-			if after := clone(&table); !reflect.DeepEqual(before, after) {
+			if after := clone(table); !reflect.DeepEqual(before, after) {
 				t.Fatalf("a reader made %+v\nof %+v", after, before)
 			}
 		}
@@ -125,7 +125,7 @@ func TestSpeedsStaySane(t *testing.T) {
 			end()
 		}
 		for slot := range endpoints {
-			if err := table.Reader().Audit(slot); err != nil {
+			if err := table.Audit(slot); err != nil {
 				t.Fatalf("%d: %v", slot, err)
 			}
 		}
@@ -150,7 +150,7 @@ func TestShortPromptsSayLittle(t *testing.T) {
 	for i := range 1000 {
 		prompt(1, 2000+1.1*float64(i), 2000+1.1*float64(i)+7)
 	}
-	few, many := table.Reader().MsPerToken(0), table.Reader().MsPerToken(1)
+	few, many := table.MsPerToken(0), table.MsPerToken(1)
 	if few > 1.2*many || many > 0.06 {
 		t.Errorf("%.3f ms a token, at the other one %.3f; assumed are %v", few, many, firstPerToken)
 	}
@@ -192,14 +192,14 @@ func TestFetchIsLearnt(t *testing.T) {
 				PromptTokens: prompt, CachedTokens: cached, CachedKnown: true, OutputTokens: 20,
 			})
 		}
-		if got := table.Reader().MsPerToken(0); math.Abs(got-0.05) > 0.01 {
+		if got := table.MsPerToken(0); math.Abs(got-0.05) > 0.01 {
 			t.Errorf("where a token is fetched in %v ms: %v ms to compute one, want 0.05", fetchMs, got)
 		}
-		pace := table.Reader().Pace(0)
+		pace := table.Pace(0)
 		if got := pace.FarWork * pace.MsPerToken; math.Abs(got-fetchMs) > fetchMs/3 {
 			t.Errorf("%v ms to fetch a token, want %v", got, fetchMs)
 		}
-		kept := table.Reader().Export(now, 0)
+		kept := table.Export(now, 0)
 		after := New(0)
 		after.AddEndpoint(0)
 		after.Restore(now, 0, &kept, 0)

@@ -35,7 +35,7 @@ func (d *decoder) arrives(n uint32) {
 
 // learnt is the speed of its transfers.
 func (d *decoder) learnt() backlog.Transfer {
-	got, _ := d.Reader().LearntTransfer(0)
+	got, _ := d.LearntTransfer(0)
 	return got
 }
 
@@ -44,14 +44,14 @@ func (d *decoder) wait(ms float64) { d.now = d.now.Add(time.Duration(ms * 1e6)) 
 // together plays transfers that begin together, the shortest first. It returns what was expected of the last one when
 // all others had begun, and what it took.
 func (d *decoder) together(tokens ...int) (expected, took float64) {
-	pace := d.Reader().Transfer(d.now, 0)
+	pace := d.Transfer(d.now, 0)
 	last := len(tokens) - 1
 	var legs []uint32
 	for _, x := range tokens[:last] {
 		legs = append(legs, d.hand(x))
 	}
 	expected = pace.FixedMs + float64(tokens[last])*pace.MsPerToken +
-		d.backlog.Reader().LinkMs(d.now, 0, pace, float64(tokens[last]), 0)
+		d.backlog.LinkMs(d.now, 0, pace, float64(tokens[last]), 0)
 	legs = append(legs, d.hand(tokens[last]))
 	for i, x := range tokens {
 		moved := 0
@@ -178,7 +178,7 @@ func TestPaceLeavesPromptsOut(t *testing.T) {
 		}
 		s.now = s.now.Add(500 * time.Millisecond)
 		s.end(n, fleet.OK, used(100, 201))
-		if got := s.Reader().DecodePace(0, 0).AnswerMs; !within(got, tt.want, 0.002) {
+		if got := s.DecodePace(0, 0).AnswerMs; !within(got, tt.want, 0.002) {
 			t.Errorf("beside prompts of %v: %.2f ms a token, want %.2f", tt.prompt, got, tt.want)
 		}
 	}
@@ -192,7 +192,7 @@ func TestSnapshot(t *testing.T) {
 		d.together(500 + 100*i)
 	}
 	mixed(d.site, []float64{3_000}, 20, 2000, func(int, int) time.Duration { return 0 })
-	of, all := d.Reader().Export(d.now, 0), d.Reader().ExportFleet()
+	of, all := d.Export(d.now, 0), d.ExportFleet()
 	after, later := New(0), time.Minute
 	after.AddEndpoint(0)
 	after.AddEndpoint(1)
@@ -200,19 +200,19 @@ func TestSnapshot(t *testing.T) {
 	after.Restore(d.now.Add(later), 0, &of, later)
 	for slot := range 2 {
 		d.AddEndpoint(slot + 1)
-		got := after.Reader().Pace(slot)
-		want := d.Reader().Pace(slot)
+		got := after.Pace(slot)
+		want := d.Pace(slot)
 		if got.FixedMs != want.FixedMs || !within(got.MsPerToken, want.MsPerToken, 1e-9) {
 			t.Errorf("endpoint %d: %+v after a snapshot, want %+v", slot, got, want)
 		}
 	}
 	at := d.now.Add(later)
-	if got, want := after.Reader().Transfer(at, 0), d.Reader().Transfer(at, 0); got != want {
+	if got, want := after.Transfer(at, 0), d.Transfer(at, 0); got != want {
 		t.Errorf("transfers take %+v after a snapshot, want %+v", got, want)
 	}
 	after.RemoveEndpoint(0)
 	after.AddEndpoint(0)
-	if _, moved := after.Reader().LearntTransfer(0); moved || after.Reader().Known(0).Own {
+	if _, moved := after.LearntTransfer(0); moved || after.Known(0).Own {
 		t.Error("something is left of an endpoint that was removed")
 	}
 }

@@ -4,7 +4,7 @@ import "testing"
 
 // TestBounds: conversations beyond the bound are forgotten, the ones not used for longest first.
 func TestBounds(t *testing.T) {
-	var k Table
+	k := New()
 	k.open()
 	for i := range uint64(mostBindings + 100) {
 		x := k.bindings.make(i + 1)

@@ -75,9 +75,9 @@ func (r Reader) lookUp(c *Chain, tenant, session string, keys []uint64, believed
 	}
 }
 
-// Tokens is how many tokens of a prompt an endpoint holds by its events, at most all but the last; ok is false when
+// ByChain is how many tokens of a prompt an endpoint holds by its events, at most all but the last; ok is false when
 // they do not say.
-func (r Reader) Tokens(slot int, c *Chain, promptTokens int) (tokens int, ok bool) {
+func (r Reader) ByChain(slot int, c *Chain, promptTokens int) (tokens int, ok bool) {
 	e := r.t.endpoints.Get(slot)
 	if e.block <= 0 || len(c.names) == 0 || e.State == kvstream.None {
 		return 0, false

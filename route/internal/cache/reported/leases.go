@@ -37,9 +37,9 @@ func (t *Table) Note(n uint32, c *Chain, ids *IDs, promptTokens int, adapter boo
 	if !t.any || !c.Known {
 		return
 	}
-	if tokens, whole, ok := t.Reader().ByIDs(l.slot, ids, promptTokens); ok && !adapter {
+	if tokens, whole, ok := t.ByIDs(l.slot, ids, promptTokens); ok && !adapter {
 		l.known, l.said = whole, tokens
-	} else if tokens, ok := t.Reader().Tokens(l.slot, c, promptTokens); ok {
+	} else if tokens, ok := t.ByChain(l.slot, c, promptTokens); ok {
 		l.known, l.said = true, tokens
 		l.guess = c.limit > 0 && tokens > c.limit
 	}

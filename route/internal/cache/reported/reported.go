@@ -17,8 +17,9 @@ import (
 	"github.com/warmpath/warmpath/slot"
 )
 
-// Table is what KV events say, over all endpoints. The zero Table is ready.
+// Table is what KV events say, over all endpoints.
 type Table struct {
+	Reader
 	index     *prefix.Index // by endpoint, the blocks that its engine reported; nil before the first event
 	endpoints slot.Table[endpoint]
 	leases    slot.Table[lease]
@@ -32,11 +33,15 @@ type Table struct {
 	tokens    bool     // token ids were reported
 }
 
+// New makes a table without endpoints.
+func New() *Table {
+	t := &Table{}
+	t.Reader = Reader{t}
+	return t
+}
+
 // Reader reads a Table. None of its methods changes the table.
 type Reader struct{ t *Table }
-
-// Reader is what steps that may not write are handed.
-func (t *Table) Reader() Reader { return Reader{t} }
 
 // AddEndpoint begins the row of an endpoint. born is a number that no other endpoint ever has.
 func (t *Table) AddEndpoint(slot int, born uint32) { *t.endpoints.Grow(slot) = endpoint{born: born} }

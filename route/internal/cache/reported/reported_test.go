@@ -24,13 +24,13 @@ func tokensFrom(first uint32, n int) (tokens []uint32, keys []uint64) {
 
 // bed is a table with one endpoint whose engine's events are made by hand.
 type bed struct {
-	Table
+	*Table
 	stream *kvstream.Stream
 	seq    uint64
 }
 
 func newBed() *bed {
-	b := &bed{stream: kvstream.New(0)}
+	b := &bed{Table: New(), stream: kvstream.New(0)}
 	b.AddEndpoint(0, 1)
 	b.SetStreamState(0, kvstream.Exact)
 	return b
@@ -51,8 +51,8 @@ func (b *bed) store(tokens []uint32, label string, only uint64) {
 // found is how many tokens of a conversation's next prompt the endpoint holds by its events, -1 when they do not say.
 func (b *bed) found(tenant, session string, keys []uint64, tokens int) int {
 	var c Chain
-	b.Reader().Find(&c, tenant, session, keys, &prefix.Matches{})
-	n, ok := b.Reader().Tokens(0, &c, tokens)
+	b.Find(&c, tenant, session, keys, &prefix.Matches{})
+	n, ok := b.ByChain(0, &c, tokens)
 	if !ok {
 		return -1
 	}
@@ -65,7 +65,7 @@ func (b *bed) serve(
 ) {
 	l := fleet.Lease(1)<<32 | fleet.Lease(n)
 	var c Chain
-	b.Reader().Find(&c, tenant, session, keys, &prefix.Matches{})
+	b.Find(&c, tenant, session, keys, &prefix.Matches{})
 	b.Touch(&c)
 	b.Open(n, 0, tenant, session)
 	b.Note(n, &c, &IDs{}, tokens, adapter)
@@ -162,7 +162,7 @@ func TestTouch(t *testing.T) {
 	}
 	latest := b.bindings.used.next
 	var c Chain
-	if b.Reader().Find(&c, "", "x", keys, &prefix.Matches{}); b.bindings.used.next != latest {
+	if b.Find(&c, "", "x", keys, &prefix.Matches{}); b.bindings.used.next != latest {
 		t.Error("a look has changed what was used last")
 	}
 	if b.Touch(&c); b.bindings.used.next != b.bindings.byKey[Conversation("", "x")] {
@@ -188,7 +188,7 @@ func TestIDsAreNamedOnce(t *testing.T) {
 		if named := ids.sizes[0].block != 0; named != tt.named {
 			t.Errorf("named before: %t, want %t", named, tt.named)
 		}
-		if n, _, ok := b.Reader().ByIDs(0, &ids, 160); n != tt.holds || ok != (tt.of != nil) {
+		if n, _, ok := b.ByIDs(0, &ids, 160); n != tt.holds || ok != (tt.of != nil) {
 			t.Errorf("%d tokens (%t), want %d", n, ok, tt.holds)
 		}
 	}

@@ -21,7 +21,7 @@ func storedEvent(parent uint64, hashes []uint64, tokens []uint32, session string
 // more often than removed.
 func TestStreamCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var k Table
+		k := New()
 		k.AddEndpoint(0, 1)
 		s := kvstream.New(0)
 		var ops kvstream.Ops
