@@ -68,8 +68,8 @@ func (r *Router) endIdle(e *session.Entry) (slot int, since uint32, ok bool) {
 
 // forgetIdle removes a conversation that is remembered no more from the idle ones: if it comes back, it is a new one.
 func (r *Router) forgetIdle(e session.Entry) {
-	if ep := r.registry.Named(e.Endpoint); e.IdleSince > 0 && ep.Exists() {
-		r.arrivals.Forget(ep.Slot(), e.IdleSince)
+	if slot, since, ok := r.endIdle(&e); ok {
+		r.arrivals.Forget(slot, since)
 	}
 }
 

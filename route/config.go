@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -67,51 +68,31 @@ type Config struct {
 
 // WithDefaults fills in what is zero.
 func (c Config) WithDefaults() Config {
-	set := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
 	c.Sessions = c.Sessions.WithDefaults()
 	c.Disaggregation.withDefaults(c.Policy)
 	c.Models = slices.Clone(c.Models)
 	for i := range c.Models {
 		c.Models[i].Disaggregation.withDefaults(c.Models[i].Policy)
 	}
-	if c.Queue.Patience == 0 {
-		c.Queue.Patience = DefaultPatience
-	}
+	c.Queue.Patience = cmp.Or(c.Queue.Patience, DefaultPatience)
 	if c.Queue.Promote <= 0 {
 		c.Queue.Promote = 30 * time.Second
 	}
-	if c.Shortlist == 0 {
-		c.Shortlist = 64
-	}
-	if c.Responses == 0 {
-		c.Responses = 100_000
-	}
-	if c.EjectAfter == 0 {
-		c.EjectAfter = 3
-	}
-	share := func(s *float64, v float64) {
-		if *s == 0 {
-			*s = v
-		}
-	}
-	share(&c.EjectShare, 0.5)
-	share(&c.PanicShare, 0.5)
-	share(&c.RetryShare, 0.2)
-	if c.RetryFloor == 0 {
-		c.RetryFloor = 100
-	}
-	set(&c.ResponseTTL, 24*time.Hour)
-	set(&c.EjectFor, time.Second)
-	set(&c.EjectMax, 30*time.Second)
-	set(&c.Silent, 10*time.Second)
-	set(&c.BusyFor, time.Second)
-	set(&c.BusyMax, 30*time.Second)
-	set(&c.Ramp, 10*time.Second)
-	set(&c.StaleAfter, 10*time.Second)
+	c.Shortlist = cmp.Or(c.Shortlist, 64)
+	c.Responses = cmp.Or(c.Responses, 100_000)
+	c.ResponseTTL = cmp.Or(c.ResponseTTL, 24*time.Hour)
+	c.EjectAfter = cmp.Or(c.EjectAfter, 3)
+	c.EjectFor = cmp.Or(c.EjectFor, time.Second)
+	c.EjectMax = cmp.Or(c.EjectMax, 30*time.Second)
+	c.EjectShare = cmp.Or(c.EjectShare, 0.5)
+	c.PanicShare = cmp.Or(c.PanicShare, 0.5)
+	c.Silent = cmp.Or(c.Silent, 10*time.Second)
+	c.BusyFor = cmp.Or(c.BusyFor, time.Second)
+	c.BusyMax = cmp.Or(c.BusyMax, 30*time.Second)
+	c.Ramp = cmp.Or(c.Ramp, 10*time.Second)
+	c.StaleAfter = cmp.Or(c.StaleAfter, 10*time.Second)
+	c.RetryShare = cmp.Or(c.RetryShare, 0.2)
+	c.RetryFloor = cmp.Or(c.RetryFloor, 100)
 	return c
 }
 
@@ -144,7 +125,10 @@ func (c Config) pools() pool.Config {
 }
 
 func rules(policy func() pick.Policy, d *Disaggregation) pool.Rules {
-	return pool.Rules{Policy: policy, Prefill: d.Prefill, Decode: d.Decode, Split: d.rule()}
+	return pool.Rules{
+		Policy: policy, Prefill: d.Prefill, Decode: d.Decode,
+		Split: split.Rule{When: d.When, Threshold: d.Threshold, Tokens: d.Tokens},
+	}
 }
 
 func (c Config) budget() budget.Config {
@@ -203,9 +187,7 @@ type Disaggregation struct {
 }
 
 func (d *Disaggregation) withDefaults(policy func() pick.Policy) {
-	if d.When == "" {
-		d.When = fleet.WhenTime
-	}
+	d.When = cmp.Or(d.When, fleet.WhenTime)
 	if d.Prefill == nil {
 		d.Prefill = policy
 	}
@@ -224,11 +206,6 @@ func (d *Disaggregation) validate() error {
 		errs = append(errs, fmt.Errorf("the threshold is %d tokens, must not be negative", d.Threshold))
 	}
 	return errors.Join(errs...)
-}
-
-// rule is the rule for splitting.
-func (d *Disaggregation) rule() split.Rule {
-	return split.Rule{When: d.When, Threshold: d.Threshold, Tokens: d.Tokens}
 }
 
 // QueueConfig configures the router's queues, one for each endpoint: a prompt waits there while its endpoint has enough

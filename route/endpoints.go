@@ -50,18 +50,27 @@ func (r *Router) declareOne(now time.Time, spec fleet.Endpoint, source string, g
 			to.changes = append(to.changes, r.remark(old, fmt.Sprintf(
 				"%s declares it too; the declaration by %s applies for as long as there is one", source, old.Source())))
 		}
-	case isOther(old.Spec(), &spec):
-		if ep := r.replace(now, old, spec, source); gently {
-			r.health.RampUp(now, ep.Slot())
-		}
-		to.gone = append(to.gone, old.Key())
 	default:
-		r.registry.Redeclare(old, spec, source)
-		r.tellSizes(old)
+		r.redeclare(now, old, spec, source, gently, to)
 	}
 	if back {
 		to.changes = append(to.changes, r.remark(r.registry.Named(spec.Name), "declared again, by "+source))
 	}
+}
+
+// redeclare applies another declaration of an endpoint. Where that means another engine, it ramps up if gently is set.
+func (r *Router) redeclare(
+	now time.Time, old registry.Endpoint, spec fleet.Endpoint, source string, gently bool, to *turnover,
+) {
+	if !isOther(old.Spec(), &spec) {
+		r.registry.Redeclare(old, spec, source)
+		r.tellSizes(old)
+		return
+	}
+	if ep := r.replace(now, old, spec, source); gently {
+		r.health.RampUp(now, ep.Slot())
+	}
+	to.gone = append(to.gone, old.Key())
 }
 
 // giveUp applies that a source declares an endpoint no more. If it was the one whose declaration applied, the next
@@ -72,13 +81,7 @@ func (r *Router) giveUp(now time.Time, ep registry.Endpoint, source string, to *
 		return
 	}
 	if spec, next, ok := r.registry.Next(ep); ok {
-		if isOther(ep.Spec(), &spec) {
-			r.health.RampUp(now, r.replace(now, ep, spec, next).Slot())
-			to.gone = append(to.gone, ep.Key())
-		} else {
-			r.registry.Redeclare(ep, spec, next)
-			r.tellSizes(ep)
-		}
+		r.redeclare(now, ep, spec, next, true, to)
 		to.changes = append(to.changes, r.remark(r.registry.Named(spec.Name),
 			fmt.Sprintf("no longer declared by %s; the declaration by %s applies", source, next)))
 		return

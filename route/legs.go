@@ -38,23 +38,23 @@ func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 	why, undecided := rule.ByRequest(split.Pool{Splits: p.Splits(), Must: p.SplitsAlways()}, q.req, q.size.Tokens)
 	var prefill filled
 	if why.Splits() || undecided {
-		answers := q.answerSearch(why, prices{})
+		answers := q.answerSearch(why)
 		by := search{leg: fleet.LegPrefill, who: r.prefillSide(q), model: r.settleModel(q, seen, &answers)}
 		if undecided {
 			by.prices = r.prices(rule, by.leg)
 		}
-		if prefill, err = r.fillPrefill(q, seen, &by); err != nil {
+		if prefill, err = r.fill(q, seen, &by); err != nil {
 			if r.noFallback && rule.When != fleet.WhenFree || p.SplitsAlways() && !p.ServesWhole() {
 				return err
 			}
 			why, undecided = fleet.WholeNoPrefiller, false
 		}
 	}
-	var priced prices
+	answers := q.answerSearch(why)
 	if undecided {
-		priced = r.prices(rule, fleet.LegUnsplit)
+		answers.prices = r.prices(rule, answers.leg)
 	}
-	whole, hold, err := r.fillWhole(q, seen, q.answerSearch(why, priced))
+	whole, hold, err := r.fillWhole(q, seen, answers)
 	if err != nil || hold != nil {
 		c.hold = hold
 		return err
@@ -62,49 +62,36 @@ func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 	if prefill.view != nil && whole.forced == pick.ReasonHolder {
 		why, undecided = fleet.WholePinned, false
 	}
-	var answer *pick.Tentative // who answers, where that is chosen before it is known how
+	known := false // who answers, before it is known how
 	if undecided {
-		var choice pick.Tentative
-		var known bool
-		if why, known = r.weigh(q, rule, prefill.view, &whole, c, &choice); known {
-			answer = &choice
-		}
+		why, known = r.weigh(q, prefill.view, &whole, c)
 	}
-	c.why, c.passed = why, whole.passed
+	c.why, c.passed, c.answer.who = why, whole.passed, q.who
 	if why.Splits() {
-		r.split(q, prefill.view, whole.view, answer, c)
+		r.split(q, prefill.view, whole.view, known, c)
 		return nil
 	}
-	c.answer = placement{view: whole.view, who: q.who}
-	if p.Splits() && (answer == nil || answer.Reason == pick.ReasonWeighed) {
-		c.answer.view = q.fillArrived(whole.view)
+	v := whole.view
+	if p.Splits() && (!known || c.answer.choice.Reason == pick.ReasonWeighed) {
+		v = q.fillArrived(v)
 	}
-	if undecided && whole.view.Splits {
-		c.answer.scope = cost.ForSplit(c.answer.view)
+	if c.answer.view = v; !known {
+		c.answer.choice = r.choose(q, v, whole.forced)
 	}
-	if answer != nil {
-		c.answer.choice = *answer
-	} else {
-		c.answer.choice = r.choose(q, c.answer.view, whole.forced)
+	if undecided && v.Splits {
+		c.answer.scope = cost.ForSplit(v)
 	}
 	return nil
 }
 
-// weigh decides about splitting by what the rows say. It reports whether who answers is chosen with it, in answer.
-func (r *readers) weigh(
-	q *asked,
-	rule *split.Rule,
-	prefill *pick.View,
-	whole *filled,
-	c *chosen,
-	answer *pick.Tentative,
-) (why fleet.SplitWhy, known bool) {
-	switch rule.When {
+// weigh decides about splitting by what the rows say. It reports whether who answers is chosen with it, in c.answer.
+func (r *readers) weigh(q *asked, prefill *pick.View, whole *filled, c *chosen) (why fleet.SplitWhy, known bool) {
+	switch rule := q.pool.Rule(); rule.When {
 	case fleet.WhenUncached:
-		*answer = r.choose(q, whole.view, whole.forced)
-		return rule.Uncached(whole.view, answer.Index), true
+		c.answer.choice = r.choose(q, whole.view, whole.forced)
+		return rule.Uncached(whole.view, c.answer.choice.Index), true
 	case fleet.WhenFree:
-		why, c.weighed, answer.Choice = r.weighFree(q, prefill, whole.view)
+		why, c.weighed, c.answer.choice.Choice = r.weighFree(q, prefill, whole.view)
 		return why, true
 	default:
 		decode := r.fillDecode(q, whole.view, split.ReadyMs(prefill))
@@ -114,8 +101,8 @@ func (r *readers) weigh(
 }
 
 // answerSearch is the search for those that may answer a request, which is split for this reason, or is not.
-func (q *asked) answerSearch(why fleet.SplitWhy, p prices) search {
-	return search{leg: fleet.LegUnsplit, who: q.who, decodes: why.Splits() && q.pool.SplitsAlways(), prices: p}
+func (q *asked) answerSearch(why fleet.SplitWhy) search {
+	return search{leg: fleet.LegUnsplit, who: q.who, decodes: why.Splits() && q.pool.SplitsAlways()}
 }
 
 // fillWhole fills the rows of those that may take the whole request now. If none may, with any model that the request
@@ -134,37 +121,32 @@ func (r *readers) fillWhole(q *asked, seen *noticed, s search) (f filled, hold *
 }
 
 // split chooses endpoints for both legs: who answers, for a prompt that is computed as soon as can be, unless that is
-// chosen already; who computes it for that one; and, where that takes longer, who answers it then.
-func (r *readers) split(q *asked, prefill, whole *pick.View, answer *pick.Tentative, c *chosen) {
-	ready := split.ReadyMs(prefill)
+// known, in c.answer; who computes it for that one; and, where that takes longer, who answers it then.
+func (r *readers) split(q *asked, prefill, whole *pick.View, known bool, c *chosen) {
+	ready, answer := split.ReadyMs(prefill), &c.answer
 	decode := r.fillDecode(q, whole, ready)
-	var answers pick.Tentative
-	if answer != nil {
-		answers = *answer
-	} else {
-		answers = r.choose(q, decode, "")
+	if !known {
+		answer.choice = r.choose(q, decode, "")
 	}
-	decoder := &decode.Candidates[answers.Index].Endpoint
+	decoder := &decode.Candidates[answer.choice.Index].Endpoint
 	narrow(prefill, func(row int) bool { return split.Pairs(&prefill.Candidates[row].Endpoint, decoder) })
 	if len(prefill.Candidates) == 0 { // the only possible prefiller is the decoder itself
-		c.why = fleet.WholeNoPrefiller
-		c.answer = placement{view: whole, who: q.who, choice: answers}
+		c.why, answer.view = fleet.WholeNoPrefiller, whole
 		return
 	}
 	c.compute = placement{view: prefill, who: &q.found[fleet.LegPrefill], choice: r.choose(q, prefill, "")}
 	prefiller := c.compute.row()
 	if ms := split.ReadyAt(prefill, prefiller); ms > ready {
 		decode = r.fillDecode(q, whole, ms)
-		if answer == nil {
+		if !known {
 			narrow(decode, func(row int) bool {
 				return split.Pairs(&prefiller.Endpoint, &decode.Candidates[row].Endpoint)
 			})
-			answers = r.choose(q, decode, "")
+			answer.choice = r.choose(q, decode, "")
 		}
 	}
-	c.answer = placement{view: decode, who: q.who, choice: answers}
-	if answers.Reason == pick.ReasonWeighed {
-		c.answer.scope = cost.ForSplit(decode)
+	if answer.view = decode; answer.choice.Reason == pick.ReasonWeighed {
+		answer.scope = cost.ForSplit(decode)
 	}
 	if prefill.Splits {
 		c.compute.scope = cost.ForSplit(prefill)
@@ -173,44 +155,39 @@ func (r *readers) split(q *asked, prefill, whole *pick.View, answer *pick.Tentat
 
 // choosePrefill chooses another prefiller for a request that keeps its decoder.
 func (r *readers) choosePrefill(q *asked, seen *noticed, c *chosen) error {
-	s := search{leg: fleet.LegPrefill, who: r.prefillSide(q), model: q.legModel()}
-	f, err := r.fillPrefill(q, seen, &s)
-	if err != nil {
-		return err
+	f, err := r.fillAgain(q, seen, search{leg: fleet.LegPrefill, who: r.prefillSide(q)}, q.req.Decoder)
+	if err == nil {
+		c.passed = f.passed
+		c.compute = placement{view: f.view, who: &q.found[fleet.LegPrefill], choice: r.choose(q, f.view, f.forced)}
 	}
-	r.keepPairs(q, &f, q.req.Decoder)
-	if len(f.view.Candidates) == 0 {
-		return r.noEndpoint(q, &s, f.model)
-	}
-	c.compute = placement{view: f.view, who: s.who, choice: r.choose(q, f.view, f.forced)}
-	c.passed = f.passed
-	return nil
+	return err
 }
 
 // chooseDecode chooses another decoder for a prompt that is already computed.
 func (r *readers) chooseDecode(q *asked, seen *noticed, c *chosen) error {
-	s := search{leg: fleet.LegUnsplit, decodes: true, who: q.who, model: q.legModel()}
-	f, err := r.fill(q, seen, &s)
-	if err != nil {
-		return err
+	f, err := r.fillAgain(q, seen, search{leg: fleet.LegUnsplit, decodes: true, who: q.who}, q.req.Prefiller)
+	if err == nil {
+		decode := r.fillDecode(q, f.view, 0)
+		c.why, c.passed = fleet.SplitKept, f.passed
+		c.answer = placement{view: decode, who: q.who, choice: r.choose(q, decode, f.forced)}
 	}
-	r.keepPairs(q, &f, q.req.Prefiller)
-	if len(f.view.Candidates) == 0 {
-		return r.noEndpoint(q, &s, f.model)
-	}
-	decode := r.fillDecode(q, f.view, 0)
-	c.why, c.passed = fleet.SplitKept, f.passed
-	c.answer = placement{view: decode, who: q.who, choice: r.choose(q, decode, pinOf(f.forced))}
-	return nil
+	return err
 }
 
-// legModel is the model of the other leg of a request one leg of which is decided again, if it is of an alias whose
-// models divide its requests.
-func (q *asked) legModel() string {
+// fillAgain fills the view of those that may take one leg of a request whose other leg stays at an endpoint, with the
+// model that this one got of an alias whose models divide its requests.
+func (r *readers) fillAgain(q *asked, seen *noticed, s search, other string) (f filled, err error) {
 	if q.pool.Divides() {
-		return q.req.LegModel
+		s.model = q.req.LegModel
 	}
-	return ""
+	if f, err = r.fill(q, seen, &s); err != nil {
+		return f, err
+	}
+	f.forced = pinOf(f.forced)
+	if r.keepPairs(q, &f, other); len(f.view.Candidates) == 0 {
+		return f, r.noEndpoint(q, &s, f.model)
+	}
+	return f, nil
 }
 
 // keepPairs drops the rows that cannot take one leg of a request whose other leg is at an endpoint.
@@ -231,13 +208,6 @@ func (r *readers) prefillSide(q *asked) *conversation.Found {
 	who := &q.found[fleet.LegPrefill]
 	r.conversations.FindOther(q.now, q.scope(fleet.LegPrefill), q.who, who)
 	return who
-}
-
-// fillPrefill fills the view of possible prefillers.
-func (r *readers) fillPrefill(q *asked, seen *noticed, s *search) (f filled, err error) {
-	f, err = r.fill(q, seen, s)
-	f.forced = pinOf(f.forced)
-	return f, err
 }
 
 // pinOf is what forces the choice for one of two legs: a pin, not the place of a stored response.

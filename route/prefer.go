@@ -112,7 +112,7 @@ const lately = 6
 
 // preferLoadedAdapter prefers, for a LoRA adapter, endpoints whose engine lists it to those declared to serve it, and
 // among them those that have it loaded, as long as the least loaded of these has at most twice the work of the least
-// loaded other plus 4,096 tokens, about half a second of prefill.
+// loaded other, and adapterTokens more.
 func (r *readers) preferLoadedAdapter(q *asked, members []pool.Member) []pool.Member {
 	if !slices.ContainsFunc(members, pool.Member.Adapter) {
 		return members
@@ -134,11 +134,14 @@ func (r *readers) preferLoadedAdapter(q *asked, members []pool.Member) []pool.Me
 		load := r.backlog.Load(m.Endpoint().Slot())
 		return float64(load.Work())
 	})
-	if with >= 0 && without >= 0 && with <= 2*without+4096 {
+	if with >= 0 && without >= 0 && with <= 2*without+adapterTokens {
 		return keep(members, resident)
 	}
 	return members
 }
+
+// adapterTokens of more work, about half a second of prefill, take no longer than to load an adapter.
+const adapterTokens = 4096
 
 // keep drops the members for which ok is false, unless that would leave none.
 func keep(members []pool.Member, ok func(m pool.Member) bool) []pool.Member {

@@ -95,10 +95,10 @@ func mayQueue(req *fleet.Request, leg fleet.Leg, ep registry.Endpoint) bool {
 		req.Pin == "" && len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && !ep.IsSlot()
 }
 
-// queueFull is the error of a request that would have to be queued when the queue is full, else nil.
+// queueFull is the error of a request that would have to be queued when as many wait as may, else nil.
 func (r *readers) queueFull(q *asked, c *chosen) error {
-	full, own, waiting := r.backlog.Full(q.asker, r.othersHeld(q))
-	if !full {
+	full := r.full(q)
+	if full == nil {
 		return nil
 	}
 	for _, p := range [...]*placement{&c.compute, &c.answer} {
@@ -107,34 +107,35 @@ func (r *readers) queueFull(q *asked, c *chosen) error {
 		}
 		row := p.row()
 		if r.backlog.WouldQueue(q.now, r.work(q, p, r.endpoints.At(row.Slot))) {
-			return &QueueFullError{
-				Tenant: own, Waiting: waiting,
-				RetryAfter: retryAfter(fleet.Duration(row.WaitMs)),
-			}
+			full.RetryAfter = retryAfter(fleet.Duration(row.WaitMs))
+			return full
 		}
 	}
 	return nil
 }
 
+// holdsFull is the error of a turn that would have to be held when as many wait as may, else nil.
+func (r *readers) holdsFull(q *asked, hold *admission.Turn) error {
+	full := r.full(q)
+	if full == nil {
+		return nil
+	}
+	full.RetryAfter = retryAfter(r.admission.MaxHold(hold))
+	return full
+}
+
 // retryAfter is when a client that would wait so long is asked to come again: after a second to a minute.
 func retryAfter(wait time.Duration) time.Duration { return min(max(wait, time.Second), time.Minute) }
 
-// holdsFull is the error of a turn that would have to be held when as many wait as may, else nil.
-func (r *readers) holdsFull(q *asked, hold *admission.Turn) error {
-	full, own, waiting := r.backlog.Full(q.asker, r.othersHeld(q))
+// full says how many wait if no more may, queued or held; nil if more may.
+func (r *readers) full(q *asked) *QueueFullError {
+	held := backlog.Waiting{All: r.admission.Held(), Own: r.admission.HeldOf(q.asker.Tenant)}
+	if !r.admission.Since(q.req.Hold).IsZero() { // the request itself
+		held.All, held.Own = held.All-1, held.Own-1
+	}
+	full, own, waiting := r.backlog.Full(q.asker, held)
 	if !full {
 		return nil
 	}
-	return &QueueFullError{
-		Tenant: own, Waiting: waiting, RetryAfter: retryAfter(r.admission.MaxHold(hold)),
-	}
-}
-
-// othersHeld is how many turns are held beside the request's own.
-func (r *readers) othersHeld(q *asked) backlog.Waiting {
-	w := backlog.Waiting{All: r.admission.Held(), Own: r.admission.HeldOf(q.asker.Tenant)}
-	if !r.admission.Since(q.req.Hold).IsZero() {
-		w.All, w.Own = w.All-1, w.Own-1
-	}
-	return w
+	return &QueueFullError{Tenant: own, Waiting: waiting}
 }

@@ -133,7 +133,7 @@ func (r *Router) describePlaced(p *Placed, res *reservation) {
 func (r *Router) Open(now time.Time, tell func(news []News)) {
 	for i := range r.reservations {
 		res := &r.reservations[i]
-		if !res.open || res.peer.peer != 0 {
+		if !res.open || !res.own() {
 			continue
 		}
 		var p Placed

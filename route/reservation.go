@@ -122,7 +122,7 @@ func (r *Router) noteModelLoad(now time.Time, res *reservation) {
 	slot, model := res.ep.Slot(), res.decision.Model
 	res.mustLoad = res.ep.MustLoad(now, r.readers.staleAfter, model, res.window) ||
 		r.health.LoadsModel(now, slot, model)
-	if r.registry.LoadOnDemand() && res.peer.peer == 0 { // other routers do not tell it
+	if r.registry.LoadOnDemand() && res.own() { // other routers do not tell it
 		r.registry.ModelAsked(now, res.ep, model, res.window)
 	}
 	if res.mustLoad {
@@ -135,6 +135,9 @@ func (r *Router) freeReservation(res *reservation) {
 	*res = reservation{generation: res.generation, index: res.index, explanation: res.explanation}
 	r.free = append(r.free, res.index)
 }
+
+// own reports whether this router placed the request.
+func (res *reservation) own() bool { return res.peer.peer == 0 }
 
 // lease is the name by which callers end the reservation.
 func (res *reservation) lease() fleet.Lease {
@@ -165,7 +168,7 @@ func (r *Router) reservation(l fleet.Lease) *reservation {
 		return nil
 	}
 	res := &r.reservations[i]
-	if !res.open || res.generation != uint32(l>>32) || res.peer.peer != 0 {
+	if !res.open || res.generation != uint32(l>>32) || !res.own() {
 		return nil
 	}
 	return res
@@ -186,13 +189,13 @@ func (r *Router) firstByte(now time.Time, l fleet.Lease) {
 func (r *Router) computed(now, at time.Time, res *reservation) {
 	res.prefilled = true
 	j := r.backlog.Computed(at, res.index)
-	if res.peer.peer == 0 && res.service() != "" {
+	if res.own() && res.service() != "" {
 		r.health.ServiceAlive(res.ep.Slot(), res.service(), now)
 		if res.class != fleet.Turn {
 			r.health.Took(res.ep.Slot(), res.service(), now.Sub(j.Sent))
 		}
 	}
-	if res.peer.peer == 0 && res.class != fleet.Auxiliary {
+	if res.own() && res.class != fleet.Auxiliary {
 		r.health.Alive(res.ep.Slot(), now)
 		r.health.Begun(res.ep.Slot(), j.Sent)
 		r.health.Accepted(res.ep.Slot(), j.Sent)
@@ -242,12 +245,11 @@ const sharedContext = "it failed all of its requests since they did not fit in i
 //  6. conversation and arrivals: after 4, since they store the epoch;
 //  7. the record of the request for listeners.
 func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, response session.Key) (ended *Ended) {
-	own := res.peer.peer == 0
 	ep, sent := res.ep, !r.backlog.Job(res.index).Queued
 	if res.released != nil { // 1
 		res.released(ev.Lease, ev.Outcome == fleet.OK)
 	}
-	if own && ev.Overfull {
+	if res.own() && ev.Overfull {
 		r.overfilled(at, res)
 	}
 	// 2
@@ -270,7 +272,7 @@ func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, res
 	}
 	r.conversations.Close(now, &res.conversation)
 	r.tellShortlist(now, ep)
-	if own { // 7
+	if res.own() { // 7
 		r.open--
 		ended = r.record(res, &part, j)
 	}
@@ -287,7 +289,7 @@ func (r *Router) judge(now time.Time, res *reservation, ev *Finished, sent time.
 	if res.trial {
 		r.health.Withdraw(ep.Slot())
 	}
-	if res.peer.peer == 0 {
+	if res.own() {
 		verdict := res.verdict(sent, ev)
 		r.health.Conclude(now, ep.Slot(), &verdict, func() health.Capable { return r.capable(now, res) })
 		if ev.Refused {

@@ -12,7 +12,6 @@ import (
 // streamsAlive records the signs of life of running streams, and has health judge endpoints that say nothing.
 func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Change {
 	several := false
-	judged := r.health
 	for _, s := range ev.Signs {
 		if res := r.reservation(s.Lease); res != nil {
 			r.health.Alive(res.ep.Slot(), s.At)
@@ -26,12 +25,12 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Ch
 		if load.Working() == load.Queued {
 			r.health.Idle(now, ep.Slot())
 		}
-		if load.Requests > 0 && judged.IsQuiet(now, ep.Slot()) {
+		if load.Requests > 0 && r.health.IsQuiet(now, ep.Slot()) {
 			if w := r.waiting(now, ep); r.health.Listen(now, ep.Slot(), &w) {
 				r.tellShortlist(now, ep)
 			}
 		}
-		several = several || judged.HasServices(ep.Slot())
+		several = several || r.health.HasServices(ep.Slot())
 		to = r.changes(now, ep, to)
 	}
 	r.health.UnmuteUntried(now)
@@ -62,7 +61,7 @@ func (r *Router) unbegun(now time.Time) iter.Seq[health.Request] {
 	return func(yield func(health.Request) bool) {
 		for i := range r.reservations {
 			res := &r.reservations[i]
-			if !res.open || res.prefilled || res.peer.peer != 0 {
+			if !res.open || res.prefilled || !res.own() {
 				continue
 			}
 			j := r.backlog.Job(res.index)

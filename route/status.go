@@ -135,15 +135,14 @@ func (r *Router) Describe(now time.Time, s *Statuses) (more bool) {
 }
 
 func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
-	caches, judged := r.cache, r.health
 	s := EndpointStatus{
-		Endpoint: ep.Spec(), Kind: ep.Kind(), Source: ep.Source(), State: judged.State(now, ep.Slot()),
-		Draining: ep.Draining(), Gone: ep.Gone(), Ramp: judged.Ramp(now, ep.Slot()),
+		Endpoint: ep.Spec(), Kind: ep.Kind(), Source: ep.Source(), State: r.health.State(now, ep.Slot()),
+		Draining: ep.Draining(), Gone: ep.Gone(), Ramp: r.health.Ramp(now, ep.Slot()),
 		Load: r.backlog.Load(ep.Slot()), Report: ep.Report(), Models: ep.Models(), Requests: ep.Requests(),
-		Failures: judged.Failures(ep.Slot()), Silent: judged.IsSilent(now, ep.Slot()),
-		Mute:        judged.MuteFor(now, ep.Slot()),
-		CacheLosses: caches.Losses(ep.Slot()), KV: caches.Figures(ep.Slot()), CacheTokens: caches.Capacity(ep.Slot()),
-		CacheFilled: caches.Filled(ep.Slot()),
+		Failures: r.health.Failures(ep.Slot()), Silent: r.health.IsSilent(now, ep.Slot()),
+		Mute:        r.health.MuteFor(now, ep.Slot()),
+		CacheLosses: r.cache.Losses(ep.Slot()), KV: r.cache.Figures(ep.Slot()), CacheTokens: r.cache.Capacity(ep.Slot()),
+		CacheFilled: r.cache.Filled(ep.Slot()),
 	}
 	s.WorkingSet, s.WorkingRoom = r.admission.WorkingSet(ep.Slot())
 	if perToken := r.speed.Learnt(ep.Slot()); perToken > 0 {
@@ -157,7 +156,7 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 	if n := ep.CacheTokens(); s.KVUsage < 0 && n > 0 {
 		s.KVUsage = min(1, float64(s.Load.ContextTokens)/float64(n))
 	}
-	s.Detail, s.Until = judged.Why(ep.Slot(), s.State), judged.Until(ep.Slot(), s.State)
+	s.Detail, s.Until = r.health.Why(ep.Slot(), s.State), r.health.Until(ep.Slot(), s.State)
 	return s
 }
 
@@ -302,7 +301,7 @@ type Running struct {
 func (r *Router) Running(request string) (out []Running) {
 	for i := range r.reservations {
 		res := &r.reservations[i]
-		if !res.open || res.request != request || res.peer.peer != 0 || len(out) == bound.Few {
+		if !res.open || res.request != request || !res.own() || len(out) == bound.Few {
 			continue
 		}
 		x := Running{

@@ -8,6 +8,8 @@
 package leastttft
 
 import (
+	"cmp"
+
 	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
@@ -38,15 +40,10 @@ type Config struct {
 
 // WithDefaults returns c with defaults for options that are not set.
 func (c Config) WithDefaults() Config {
-	set := func(f *float64, v float64) {
-		if *f == 0 {
-			*f = v
-		}
-	}
-	set(&c.StayMs, 20)
-	set(&c.StayShare, 0.2)
-	set(&c.FairShare, 2)
-	set(&c.SpreadShare, 1)
+	c.StayMs = cmp.Or(c.StayMs, 20)
+	c.StayShare = cmp.Or(c.StayShare, 0.2)
+	c.FairShare = cmp.Or(c.FairShare, 2)
+	c.SpreadShare = cmp.Or(c.SpreadShare, 1)
 	return c
 }
 
