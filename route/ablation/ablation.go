@@ -43,8 +43,8 @@ const (
 	WarmUp                           // turns come as often as those seen in a window that is not full yet say
 )
 
-// names are those of the constants, in the same order.
-func names() []string {
+// Names lists the mechanisms by name, in the order of the constants.
+func Names() []string {
 	return []string{
 		"answer_cost", "answers", "capacity", "copies", "decode_speed", "fixed_time",
 		"interruptions", "late", "later_turns", "links", "losses", "occupancy", "order",
@@ -53,24 +53,15 @@ func names() []string {
 	}
 }
 
-// Names lists the mechanisms by name, in order.
-func Names() []string { return names() }
-
 // Of is the set of the mechanisms that are named.
 func Of(named ...string) (Set, error) {
 	var s Set
 	var errs []error
 	for _, name := range named {
-		i := slices.Index(names(), name)
+		i := slices.Index(Names(), name)
 		if i < 0 {
-			errs = append(
-				errs,
-				fmt.Errorf(
-					"nothing that the router learns is called %q; there are %s",
-					name,
-					strings.Join(names(), ", "),
-				),
-			)
+			errs = append(errs, fmt.Errorf("nothing that the router learns is called %q; there are %s",
+				name, strings.Join(Names(), ", ")))
 			continue
 		}
 		s |= 1 << i
@@ -85,8 +76,8 @@ func (s Set) Has(m Set) bool { return s&m != 0 }
 func (s Set) String() string {
 	var out []string
 	for ; s != 0; s &= s - 1 {
-		if i := bits.TrailingZeros64(uint64(s)); i < len(names()) {
-			out = append(out, names()[i])
+		if i := bits.TrailingZeros64(uint64(s)); i < len(Names()) {
+			out = append(out, Names()[i])
 		}
 	}
 	return strings.Join(out, ",")

@@ -13,7 +13,7 @@ type end struct {
 	at   time.Time
 	slot int
 	key  uint64     // of the slot's endpoint
-	load fleet.Load // the load that ends
+	load fleet.Load // what ends of the load, below 0
 
 	released func(l fleet.Lease, answered bool) // hook for the end of the lease; nil for none
 	lease    fleet.Lease
@@ -61,8 +61,5 @@ func (w *world) over(e *end) {
 	if at.key != e.key {
 		return // the slot has another endpoint now
 	}
-	at.load.Requests -= e.load.Requests
-	at.load.PrefillTokens -= e.load.PrefillTokens
-	at.load.DecodeTokens -= e.load.DecodeTokens
-	at.load.ContextTokens -= e.load.ContextTokens
+	at.load.Add(e.load)
 }

@@ -6,6 +6,7 @@ package shadow
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
@@ -23,8 +24,7 @@ import (
 // It touches neither the router nor the acting policy, and serves one caller at a time.
 type Set struct {
 	cfg    Config
-	pools  map[string]*pool
-	order  []*pool // the same, the one used last at the end
+	pools  []*pool // at most bound.Few, the one used last at the end
 	acting *world
 	worlds []*world // the same, most recently used last
 	tells  []tally
@@ -76,7 +76,7 @@ func New(c Config) *Set {
 	}
 	c.Sessions = c.Sessions.WithDefaults()
 	c.Sessions.Max, c.Sessions.HashOnly = min(c.Sessions.Max, bound.Most), true
-	s := &Set{cfg: c, pools: map[string]*pool{}, acting: newWorld(c.Sessions), pcg: rand.NewPCG(0, 0)}
+	s := &Set{cfg: c, acting: newWorld(c.Sessions), pcg: rand.NewPCG(0, 0)}
 	s.rng, s.open = rand.New(s.pcg), map[fleet.Lease]*pool{}
 	for _, p := range c.Policies {
 		of := pick.Install(p.New())
@@ -100,29 +100,20 @@ func (s *Set) Keeps() bool { return s.keeps }
 
 // pool finds a pool's state. Beyond the bound the least recently used pool is dropped.
 func (s *Set) pool(name string) *pool {
-	p := s.pools[name]
-	if p == nil {
-		p = &pool{name: name, mixes: make([]arrivals.Mix, len(s.cfg.Policies))}
-		for _, c := range s.cfg.Policies {
-			p.here, p.apart = append(p.here, pick.Install(c.New())), append(p.apart, pick.Install(c.New()))
-		}
-		if len(s.order) >= bound.Few { // drop the least recently used
-			delete(s.pools, s.order[0].name)
-			s.order = append(s.order[:0], s.order[1:]...)
-		}
-		s.pools[name] = p
-		s.order = append(s.order, p)
+	i := slices.IndexFunc(s.pools, func(p *pool) bool { return p.name == name })
+	if i >= 0 {
+		p := s.pools[i]
+		s.pools = append(slices.Delete(s.pools, i, i+1), p)
 		return p
 	}
-	if last := len(s.order) - 1; s.order[last] != p {
-		for i, other := range s.order {
-			if other == p {
-				copy(s.order[i:], s.order[i+1:])
-				s.order[last] = p
-				break
-			}
-		}
+	p := &pool{name: name, mixes: make([]arrivals.Mix, len(s.cfg.Policies))}
+	for _, c := range s.cfg.Policies {
+		p.here, p.apart = append(p.here, pick.Install(c.New())), append(p.apart, pick.Install(c.New()))
 	}
+	if len(s.pools) >= bound.Few {
+		s.pools = slices.Delete(s.pools, 0, 1)
+	}
+	s.pools = append(s.pools, p)
 	return p
 }
 
@@ -209,7 +200,7 @@ func (s *Set) released(g *Sighting) {
 
 // left informs the policies of all pools that an endpoint is gone.
 func (s *Set) left(endpoint uint64) {
-	for _, p := range s.order {
+	for _, p := range s.pools {
 		for _, policies := range [...][]*pick.Installed{p.here, p.apart} {
 			for _, policy := range policies {
 				policy.Forgotten(endpoint)
@@ -271,11 +262,9 @@ func (t *tally) tell(g *Sighting, c pick.Choice, turn bool, priced []pick.Candid
 }
 
 func (t *tally) because(r pick.Reason) {
-	for i := range t.reasons {
-		if t.reasons[i].Reason == r {
-			t.reasons[i].Differs++
-			return
-		}
+	i := slices.IndexFunc(t.reasons, func(x Reason) bool { return x.Reason == r })
+	if i < 0 {
+		i, t.reasons = len(t.reasons), append(t.reasons, Reason{Reason: r})
 	}
-	t.reasons = append(t.reasons, Reason{Reason: r, Differs: 1})
+	t.reasons[i].Differs++
 }

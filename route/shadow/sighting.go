@@ -1,6 +1,8 @@
 package shadow
 
 import (
+	"cmp"
+
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/bound"
@@ -49,14 +51,11 @@ func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
 		return false
 	}
 	s.what, s.lease, s.forced = decided, d.Lease, d.Reason == pick.ReasonHolder || d.Reason == pick.ReasonPinned
-	s.chosen = -1
-	for i := range v.Candidates {
-		if v.Candidates[i].Name == d.Endpoint {
-			s.chosen = i
-			break
-		}
+	s.chosen = 0
+	for s.chosen < len(v.Candidates) && v.Candidates[s.chosen].Name != d.Endpoint {
+		s.chosen++
 	}
-	if s.chosen < 0 {
+	if s.chosen == len(v.Candidates) {
 		return false
 	}
 	candidates, sharers := append(s.view.Candidates[:0], v.Candidates...), append(s.view.Sharers[:0], v.Sharers...)
@@ -72,10 +71,7 @@ func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
 	s.retry, s.pool, s.session = len(req.Tried) > 0 || req.Instead != 0, d.Pool, d.Session
 	names := s.content.Blocks[:0]
 	s.content = fleet.Content{Blocks: names}
-	c := req.Content
-	if c == nil {
-		c = req.ShadowContent
-	}
+	c := cmp.Or(req.Content, req.ShadowContent)
 	if c != nil && len(c.List) == 0 {
 		if cap(names) > bound.Many && len(c.Blocks) <= bound.Many {
 			names = nil

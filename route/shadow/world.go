@@ -231,17 +231,12 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 	first := at.until.Add(fleet.Duration(c.FixedMs))
 	at.utilisation.Spend(v.Now, took)
 	at.turns.Add(v.Now)
-	at.load.Requests++
-	at.load.PrefillTokens += prefill
-	at.load.DecodeTokens += decode
-	at.load.ContextTokens += int64(v.PromptTokens) + decode
-	w.later(end{at: first, slot: c.Slot, key: at.key, load: fleet.Load{PrefillTokens: prefill}})
-	over := first.Add(fleet.Duration(float64(float64(decode) * perAnswer(c))))
+	context := int64(v.PromptTokens) + decode
+	at.load.Add(fleet.Load{Requests: 1, PrefillTokens: prefill, DecodeTokens: decode, ContextTokens: context})
+	w.later(end{at: first, slot: c.Slot, key: at.key, load: fleet.Load{PrefillTokens: -prefill}})
 	last := end{
-		at:   over,
-		slot: c.Slot,
-		key:  at.key,
-		load: fleet.Load{Requests: 1, DecodeTokens: decode, ContextTokens: int64(v.PromptTokens) + decode},
+		at: first.Add(fleet.Duration(float64(float64(decode) * perAnswer(c)))), slot: c.Slot, key: at.key,
+		load: fleet.Load{Requests: -1, DecodeTokens: -decode, ContextTokens: -context},
 	}
 	if p != nil {
 		if p.Hooks.Reserved != nil {

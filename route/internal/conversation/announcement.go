@@ -65,10 +65,8 @@ func (t *Table) NoteAnnounced(now time.Time, h *learnt.Announcement) {
 // Recall is the stored entry of such a request's conversation.
 func (r Reader) Recall(now time.Time, h *learnt.Announcement) (session.Entry, bool) {
 	name := session.Hashed(h.Key)
-	if e, ok := r.t.claimed.Peek(now, &name); ok {
-		return e, true
-	}
-	return r.t.unclaimed.Peek(now, &name)
+	e, known, _ := r.peek(now, &name)
+	return e, known
 }
 
 // BindAnnounced is Bind for such a request.
@@ -79,15 +77,9 @@ func (t *Table) BindAnnounced(now time.Time, h *learnt.Announcement, e session.E
 	ref := Ref{name: session.Hashed(h.Key)}
 	if h.Opens {
 		ref.user = h.User
-		t.users.Begin(h.User)
 	}
-	if _, claimed := t.claimed.Peek(now, &ref.name); h.Minted && !claimed {
-		t.unclaimed.Put(now, &ref.name, e)
-		return ref
-	}
-	t.claimed.Put(now, &ref.name, e)
-	other := session.Hashed(h.Key)
-	t.unclaimed.Delete(&other)
+	_, claimed := t.claimed.Peek(now, &ref.name)
+	t.bind(now, &ref, e, h.Minted && !claimed, true)
 	return ref
 }
 
@@ -143,10 +135,8 @@ func own(id string) string {
 }
 
 func keyOf(s Scope, id string) session.Key {
-	if k, ok := keyed(id); ok {
-		return k
-	}
-	return session.KeyOf(s.Tenant, s.Pool, id)
+	name := nameOf(s, id)
+	return name.Key()
 }
 
 // nameOf is the name of a conversation in a scope.

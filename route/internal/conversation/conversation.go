@@ -153,12 +153,10 @@ func (r Reader) Find(now time.Time, s Scope, req *fleet.Request, f *Found) {
 // Keys identify a request's conversation and that of its parent; zero for none.
 func (r Reader) Keys(s Scope, req *fleet.Request, f *Found) (own, parent session.Key) {
 	if own = f.name.Key(); own == (session.Key{}) && f.ID != "" {
-		name := nameOf(s, f.ID)
-		own = name.Key()
+		own = keyOf(s, f.ID)
 	}
 	if req.Parent != "" {
-		name := nameOf(s, req.Parent)
-		parent = name.Key()
+		parent = keyOf(s, req.Parent)
 	}
 	return own, parent
 }
@@ -185,20 +183,24 @@ func (r Reader) Holder(now time.Time, tenant, response string) (endpoint string,
 // Entry is the stored entry of a conversation.
 func (r Reader) Entry(now time.Time, s Scope, id string) (session.Entry, bool) {
 	name := nameOf(s, id)
-	if e, ok := r.t.claimed.Peek(now, &name); ok {
-		return e, true
+	e, known, _ := r.peek(now, &name)
+	return e, known
+}
+
+// peek is the stored entry of a conversation, and whether a client has sent its id.
+func (r Reader) peek(now time.Time, name *session.Name) (e session.Entry, known, claimed bool) {
+	if e, known = r.t.claimed.Peek(now, name); known {
+		return e, true, true
 	}
-	return r.t.unclaimed.Peek(now, &name)
+	e, known = r.t.unclaimed.Peek(now, name)
+	return e, known, false
 }
 
 func (r Reader) recall(now time.Time, s Scope, f *Found) {
+	claimed := false
 	f.name = nameOf(s, f.ID)
-	if f.Entry, f.Known = r.t.claimed.Peek(now, &f.name); f.Known {
-		return
-	}
-	if f.Entry, f.Known = r.t.unclaimed.Peek(now, &f.name); f.Known {
-		f.Claims = !f.Minted
-	}
+	f.Entry, f.Known, claimed = r.peek(now, &f.name)
+	f.Claims = f.Known && !claimed && !f.Minted
 }
 
 // goesOn sets the entry of a conversation back to the response that the request goes on from: the engine puts that
@@ -306,23 +308,29 @@ func (t *Table) Bind(now time.Time, s Scope, f *Found, e session.Entry) Ref {
 	if f.ID == "" {
 		return Ref{}
 	}
-	if f.user != (session.Key{}) {
-		t.users.Begin(f.user)
-	}
 	ref := Ref{name: f.name, user: f.user}
 	if ref.name.Key() == (session.Key{}) {
 		ref.name = nameOf(s, f.ID)
 	}
-	if f.Minted {
+	t.bind(now, &ref, e, f.Minted, f.Claims)
+	return ref
+}
+
+// bind stores the entry of a conversation: of one whose id no client has sent, or of one that was among those till now
+// if claims is set.
+func (t *Table) bind(now time.Time, ref *Ref, e session.Entry, unclaimed, claims bool) {
+	if ref.user != (session.Key{}) {
+		t.users.Begin(ref.user)
+	}
+	if unclaimed {
 		t.unclaimed.Put(now, &ref.name, e)
-		return ref
+		return
 	}
 	t.claimed.Put(now, &ref.name, e)
-	if f.Claims {
+	if claims {
 		other := ref.name
 		t.unclaimed.Delete(&other)
 	}
-	return ref
 }
 
 // Revise changes the entry of a conversation whose turn is at an endpoint by f, unless it was forgotten or has been

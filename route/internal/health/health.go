@@ -286,13 +286,18 @@ func (t *Table) eject(now time.Time, e *endpoint, least time.Duration) {
 	if now.Before(e.ejectedUntil) {
 		return // requests that were already under way when it was ejected
 	}
-	d := max(t.cfg.EjectFor<<min(e.ejections, 20), least)
-	if d > t.cfg.EjectMax || d <= 0 {
-		d = t.cfg.EjectMax
-	}
+	e.ejectedUntil = now.Add(t.ejection(e.ejections, least))
 	e.ejections++
-	e.ejectedUntil = now.Add(d)
 	e.halfOpen = true
+}
+
+// ejection is how long one takes after so many in a row, at least as long as said, and within EjectMax.
+func (t *Table) ejection(before int, least time.Duration) time.Duration {
+	d := max(t.cfg.EjectFor<<min(before, 20), least)
+	if d > t.cfg.EjectMax || d <= 0 {
+		return t.cfg.EjectMax
+	}
+	return d
 }
 
 // mayEject bounds ejections for failed requests, because the requests may be at fault: never the last endpoint that can
@@ -315,16 +320,9 @@ func (t *Table) mayEject(now time.Time, e *endpoint, capable func() Capable, aft
 	case p.All == 1:
 		e.news = append(e.news, e.cause+"; not ejected: no other endpoint can do its work")
 	default:
-		e.news = append(
-			e.news,
-			fmt.Sprintf(
-				"%s; not ejected: %d of %d endpoints that can do its work are ejected, the limit is %d",
-				e.cause,
-				p.Ejected,
-				p.All,
-				most,
-			),
-		)
+		e.news = append(e.news, fmt.Sprintf(
+			"%s; not ejected: %d of %d endpoints that can do its work are ejected, the limit is %d",
+			e.cause, p.Ejected, p.All, most))
 	}
 	return false
 }

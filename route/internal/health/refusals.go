@@ -1,6 +1,7 @@
 package health
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/route/internal/bound"
@@ -24,22 +25,12 @@ func (s refusals) stops(now time.Time, caller uint64) bool {
 	if caller == 0 {
 		return false
 	}
-	for i := range s {
-		if s[i].caller == caller {
-			return now.Before(s[i].until)
-		}
-	}
-	return false
+	return slices.ContainsFunc(s, func(v refusal) bool { return v.caller == caller && now.Before(v.until) })
 }
 
 // over reports whether the endpoint is busy for none of the callers any more.
 func (s refusals) over(now time.Time) bool {
-	for i := range s {
-		if now.Before(s[i].until) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s, func(v refusal) bool { return now.Before(v.until) })
 }
 
 // add records a refusal. A later one does not shorten what the caller was asked for. all is until when the endpoint is
@@ -61,7 +52,7 @@ func (s *refusals) add(now time.Time, caller uint64, until time.Time) (all time.
 		}
 	}
 	if len(kept) == bound.Few {
-		kept = append(kept[:0], kept[1:]...)
+		kept = slices.Delete(kept, 0, 1)
 	}
 	*s = append(kept, refusal{caller: caller, at: now, until: until})
 	return all

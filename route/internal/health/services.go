@@ -25,10 +25,8 @@ type service struct {
 
 // service is the row of a service, nil for one of which nothing has come.
 func (e *endpoint) service(name string) *service {
-	for i := range e.services {
-		if e.services[i].name == name {
-			return &e.services[i]
-		}
+	if i := slices.IndexFunc(e.services, func(s service) bool { return s.name == name }); i >= 0 {
+		return &e.services[i]
 	}
 	return nil
 }
@@ -82,10 +80,7 @@ func (t *Table) Mute(now time.Time, slot int, name string, waited time.Duration)
 	if s.mutes == 0 {
 		t.mutes++
 	}
-	d := max(t.cfg.EjectFor<<min(s.mutes, 20), waited)
-	if d > t.cfg.EjectMax || d <= 0 {
-		d = t.cfg.EjectMax
-	}
+	d := t.ejection(s.mutes, waited)
 	s.mutes++
 	s.until, s.trial = now.Add(d), time.Time{}
 	e.news = append(e.news, fmt.Sprintf("no data for %s in %v, although its health is good: its requests go elsewhere "+
