@@ -64,24 +64,22 @@ type Utilisation struct {
 	at time.Time
 }
 
-// left is what remains of a sum that decays linearly over a window: unlike an exponential it is bit-exact on every
-// machine.
-func left(sum float64, age, window time.Duration) float64 {
-	if sum == 0 || age >= window {
-		return 0
-	}
-	return float64(sum * (1 - float64(age)/float64(window)))
-}
-
 // Spend adds ms that an endpoint will spend on prefill.
 func (u *Utilisation) Spend(now time.Time, ms float64) {
-	u.ms, u.at = left(u.ms, now.Sub(u.at), utilisationWindow)+ms, now
+	u.ms, u.at = u.left(now)+ms, now
+}
+
+// left is what remains of the sum. It decays linearly over the window: unlike an exponential that is bit-exact on every
+// machine.
+func (u *Utilisation) left(now time.Time) float64 {
+	age := now.Sub(u.at)
+	if u.ms == 0 || age >= utilisationWindow { // an idle endpoint, of which there may be many
+		return 0
+	}
+	return float64(u.ms * (1 - float64(age)/float64(utilisationWindow)))
 }
 
 // Share is the share of the endpoint's time spent on prefill of late.
 func (u *Utilisation) Share(now time.Time) float64 {
-	if u.ms == 0 { // an idle endpoint, of which there may be many
-		return 0
-	}
-	return min(1, left(u.ms, now.Sub(u.at), utilisationWindow)/fleet.Ms(utilisationWindow))
+	return min(1, u.left(now)/fleet.Ms(utilisationWindow))
 }

@@ -186,14 +186,6 @@ func (r Reader) Idle(slot int) bool {
 // Queued is the number of this router's queued jobs, at all endpoints.
 func (r Reader) Queued() int { return r.t.queued }
 
-// QueuedOf is the number of a tenant's queued jobs, at all routers and endpoints.
-func (r Reader) QueuedOf(tenant string) int {
-	if x := r.t.tenants.of[tenant]; x != nil {
-		return x.queued
-	}
-	return 0
-}
-
 // Waiting is how many requests wait at the router.
 type Waiting struct {
 	All, Own int // of all tenants, and of the asker's
@@ -202,7 +194,10 @@ type Waiting struct {
 // Full reports whether no more may wait, beside those that wait elsewhere in the router, and how many do: of the tenant
 // if own, since its own limit is reached.
 func (r Reader) Full(who Asker, elsewhere Waiting) (full, own bool, waiting int) {
-	waiting = r.QueuedOf(who.Tenant) + elsewhere.Own
+	waiting = elsewhere.Own
+	if x := r.t.tenants.of[who.Tenant]; x != nil {
+		waiting += x.queued // at all routers and endpoints
+	}
 	if most := who.QueueClass.MaxWaiting; most > 0 && waiting >= most {
 		return true, true, waiting
 	}

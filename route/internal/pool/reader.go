@@ -50,10 +50,7 @@ func (r Reader) NameOf(key uint64) (name string) {
 		return ""
 	}
 	for e := range r.t.endpoints.All() {
-		if e.Gone() {
-			continue
-		}
-		if !e.EachModel(func(id, _ string) bool {
+		if !e.Gone() && !e.EachModel(func(id, _ string) bool {
 			if registry.NameHash(id) == key {
 				name = id
 			}
@@ -281,7 +278,17 @@ type Others struct{ list []member }
 
 // SomeNames lists models and aliases by name, sorted, up to MostNames.
 func (r Reader) SomeNames() []string {
-	ids := r.some()
+	var ids []string
+	for e := range r.t.endpoints.All() {
+		if !e.Gone() && !e.EachModel(func(id, _ string) bool {
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+			return len(ids) < MostNames
+		}) {
+			break
+		}
+	}
 	for _, a := range r.t.cfg.Aliases {
 		if len(ids) < MostNames && a.Name != Any && !slices.Contains(ids, a.Name) && r.served(a.Models) {
 			ids = append(ids, a.Name)
@@ -294,30 +301,9 @@ func (r Reader) SomeNames() []string {
 // served reports whether an endpoint serves one of the models.
 func (r Reader) served(models []string) bool {
 	for e := range r.t.endpoints.All() {
-		if e.Gone() {
-			continue
-		}
-		if _, _, ok := e.Serves(models); ok {
+		if _, _, ok := e.Serves(models); ok && !e.Gone() {
 			return true
 		}
 	}
 	return false
-}
-
-// some lists models, up to MostNames.
-func (r Reader) some() (ids []string) {
-	for e := range r.t.endpoints.All() {
-		if e.Gone() {
-			continue
-		}
-		if !e.EachModel(func(id, _ string) bool {
-			if !slices.Contains(ids, id) {
-				ids = append(ids, id)
-			}
-			return len(ids) < MostNames
-		}) {
-			break
-		}
-	}
-	return ids
 }

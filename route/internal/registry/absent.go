@@ -101,18 +101,14 @@ func (r Reader) Answered(e Endpoint, path string) (did, lost bool) {
 }
 
 // Absences are the endpoints that lack one path. The zero value is for a path that all are believed to have.
-type Absences struct {
-	lacks    map[int]time.Time
-	has, had map[int]struct{}
-	until    time.Time
-}
+type Absences struct{ served }
 
 // Absences finds them.
-func (r Reader) Absences(path string) Absences {
+func (r Reader) Absences(path string) (a Absences) {
 	if p := r.t.served(path); p != nil {
-		return Absences{p.lacks, p.has, p.had, p.until}
+		a.served = *p
 	}
-	return Absences{}
+	return a
 }
 
 // Any reports whether there may be some.

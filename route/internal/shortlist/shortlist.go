@@ -180,23 +180,17 @@ func (r Reader) Begin(l *List, slots slot.List, req Request) {
 	l.seats, l.slots, l.req, l.hash = r.t.seats, slots, req, blocks.Scramble(req.Hash)
 	l.soon.n, l.soon.over, l.idle.n, l.idle.over = 0, math.MaxInt32, 0, math.MaxInt32
 	l.count, l.sum = 0, sums{}
-	if len(req.Not) > 0 {
-		for i := range slots.Len() {
-			if l.seats[slots.At(i)].fit {
-				l.Add(int32(i))
-			} else {
-				l.Unverified = append(l.Unverified, int32(i))
-			}
-		}
-		return
-	}
-	// The same for the usual case, in registers.
-	seats, cached, tokens := l.seats, req.Cached, float64(req.Tokens)
+	// As Add does, in registers.
+	seats, cached, tokens, excluded := l.seats, req.Cached, float64(req.Tokens), 0
 	var m sums
 	for i, slot := range slots.All() {
 		s := &seats[slot]
 		if !s.fit {
 			l.Unverified = append(l.Unverified, int32(i))
+			continue
+		}
+		if len(req.Not) > 0 && slices.Contains(req.Not, slot) {
+			excluded++
 			continue
 		}
 		m.add(s)
@@ -209,7 +203,7 @@ func (r Reader) Begin(l *List, slots slot.List, req Request) {
 			l.offer(int32(i), s, soon, idle)
 		}
 	}
-	l.sum, l.count = m, slots.Len()-len(l.Unverified)
+	l.sum, l.count = m, slots.Len()-len(l.Unverified)-excluded
 }
 
 func (l *List) offer(i int32, s *seat, soon, idle float64) {

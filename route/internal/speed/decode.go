@@ -34,19 +34,16 @@ func (p *decodePace) at(others, prior float64) (token, perOther float64) {
 // decodePaceOf is the ms per token at an endpoint: from its own fit, else the fleet's, else the default.
 func (t *Table) decodePaceOf(e *endpoint, others int) (token, perOther float64) {
 	prior := float64(FirstPace * firstPerOther)
-	if t.without.Has(ablation.DecodeSpeed) {
+	if t.without.Has(ablation.DecodeSpeed) || e.decodePace.N == 0 && t.decodePace.N == 0 {
 		return FirstPace + float64(prior*float64(others)), prior
 	}
 	if t.decodePace.N > 0 {
 		_, prior = t.decodePace.at(0, float64(firstPerOther*float64(t.decodePace.Y/t.decodePace.N)))
 	}
-	switch {
-	case e.decodePace.N > 0:
+	if e.decodePace.N > 0 {
 		return e.decodePace.at(float64(others), prior)
-	case t.decodePace.N > 0:
-		return t.decodePace.at(float64(others), prior)
 	}
-	return FirstPace + float64(prior*float64(others)), prior
+	return t.decodePace.at(float64(others), prior)
 }
 
 // learnDecodePace learns from a finished answer, without the time of the prompts computed meanwhile.

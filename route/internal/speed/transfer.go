@@ -35,13 +35,10 @@ func (t *transfer) learnt() backlog.Transfer {
 
 // transferOf is the transfer speed to an endpoint: its own, else the fleet's mean, else the default.
 func (t *Table) transferOf(now time.Time, tr *transfer) backlog.Transfer {
-	if t.without.Has(ablation.TransferSpeed) {
-		return backlog.Transfer{MsPerToken: firstMovePerToken, FixedMs: firstMoveFixed}
-	}
-	if tr.samples > 0 {
+	switch known := !t.without.Has(ablation.TransferSpeed); {
+	case known && tr.samples > 0:
 		return recent(tr.learnt(), tr.at, now)
-	}
-	if t.moved.MsPerToken > 0 {
+	case known && t.moved.MsPerToken > 0:
 		return recent(t.moved, t.movedAt, now)
 	}
 	return backlog.Transfer{MsPerToken: firstMovePerToken, FixedMs: firstMoveFixed}
