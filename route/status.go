@@ -141,8 +141,8 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 		Load: r.backlog.Load(ep.Slot()), Report: ep.Report(), Models: ep.Models(), Requests: ep.Requests(),
 		Failures: r.health.Failures(ep.Slot()), Silent: r.health.IsSilent(now, ep.Slot()),
 		Mute:        r.health.MuteFor(now, ep.Slot()),
-		CacheLosses: r.cache.Losses(ep.Slot()), KV: r.cache.Figures(ep.Slot()), CacheTokens: r.cache.Capacity(ep.Slot()),
-		CacheFilled: r.cache.Filled(ep.Slot()),
+		CacheLosses: r.cache.Losses(ep.Slot()), CacheTokens: r.cache.Capacity(ep.Slot()),
+		CacheFilled: r.cache.Filled(ep.Slot()), KV: r.cache.Figures(ep.Slot()),
 	}
 	s.WorkingSet, s.WorkingRoom = r.admission.WorkingSet(ep.Slot())
 	if perToken := r.speed.Learnt(ep.Slot()); perToken > 0 {
