@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/backlog"
@@ -44,8 +45,8 @@ func newWire(t *testing.T) *wire {
 // teach makes known how long transfers to an endpoint take, and its prompts: ms per token, and besides.
 func (w *wire) teach(name string, link, prompts backlog.Transfer) backlog.Transfer {
 	w.speed.Restore(w.now, w.registry.Named(name).Slot(), &learnt.Speed{
-		Moves: 1, Shared: learnt.Moves{PerToken: link.MsPerToken, Fixed: link.FixedMs},
-		Prefill: learnt.Prefill{Samples: 1, PerToken: prompts.MsPerToken, Fixed: prompts.FixedMs},
+		Moves: 1, Shared: learnt.Moves{PerToken: link.MsPerToken, Fixed: fit.Quantile(link.FixedMs)},
+		Prefill: learnt.Prefill{Samples: 1, PerToken: prompts.MsPerToken, Fixed: fit.Quantile(prompts.FixedMs)},
 	}, 0)
 	return link
 }

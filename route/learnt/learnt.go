@@ -59,22 +59,24 @@ type Speed struct {
 // Prefill is how long an endpoint takes for prompts.
 type Prefill struct {
 	Samples   int
-	PerToken  float64 // of a prompt
-	Fixed     float64 // of a prompt that comes to an idle engine, besides its tokens
-	PerAnswer float64 // of a token of an answer after the first
-	Hold      float64 // from first byte to end of a request
-	PerStep   float64 // of a token of an answer that is not streamed, after the first, without prompts beside it
-	Far       float64 // tokens of prompts computed while one is fetched from a second tier
-	// Line begins with an assumption: its weight in tokens², and the time of a token that it assumes
+	PerToken  float64      // of a prompt
+	Fixed     fit.Quantile // of a prompt that comes to an idle engine, besides its tokens
+	PerAnswer fit.Mean     // of a token of an answer after the first
+	Hold      fit.Mean     // from first byte to end of a request
+	PerStep   float64      // of a token of an answer that is not streamed, after the first, without prompts beside it
+	Far       fit.Mean     // tokens of prompts computed while one is fetched from a second tier
+	// Line begins with an assumption: its weight in tokens², the part of Line.AA that is no sample, and the time of a
+	// token that Line.AY has for it
 	Prior, Assumed float64
 	Line           fit.Plane // time over tokens of prompts, and over tokens of answers that are not streamed
 }
 
 // Moves is how long transfers of KV cache to an endpoint take.
 type Moves struct {
-	PerToken, Fixed float64  // of a token, and of a transfer besides its tokens
-	Prior           float64  // PerToken as it was assumed before the first transfer
-	Line            fit.Line // time over tokens × transfers at a time
+	PerToken float64      // of a token; 0 before the first transfer
+	Fixed    fit.Quantile // of a transfer, besides its tokens
+	Prior    float64      // PerToken as it was assumed before the first transfer
+	Line     fit.Line     // time over tokens × transfers at a time
 }
 
 // Fleet is what is known of the speeds of all endpoints together. It stands for those that have shown none yet.

@@ -111,16 +111,16 @@ func (s *prefill) batchOf(first time.Time) *batch {
 }
 
 // guess makes a batch a provisional sample with the predicted tokens, clamped as in prefill.take.
-func (s *prefill) guess(b *batch, perToken, fixed float64) {
+func (s *prefill) guess(b *batch, settled pace) {
 	s.takeOff(b)
 	x, y, start := float64(b.tokens), fleet.Ms(b.end.Sub(b.begin)), 0.0
 	if b.waited || b.open <= 0 || y < float64(x*backlog.LeastMsPerToken) || s.mayFetch(int(b.cached), x) {
 		return
 	}
 	if b.fresh {
-		start = fixed
+		start = settled.fixed
 	}
-	expected := start + float64(x*perToken)
+	expected := start + float64(x*settled.perToken)
 	y = max(y, expected/fit.Outlier)
 	if s.knows() {
 		y = min(y, float64(expected*fit.Outlier))
@@ -160,8 +160,8 @@ func (s *prefill) withEarly(perToken float64) float64 {
 	if s.early.XX <= 0 {
 		return perToken
 	}
-	xx := float64(s.line.AA)
-	if s.samples == 0 {
+	xx := float64(s.Line.AA)
+	if s.Samples == 0 {
 		xx = priorTokens * priorTokens
 	}
 	return max((float64(perToken*xx)+float64(s.early.XY)/1000)/(xx+float64(s.early.XX)), backlog.LeastMsPerToken)

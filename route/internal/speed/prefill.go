@@ -14,18 +14,8 @@ import (
 // of arrival, so the time between two first bytes is the second prompt's: fixed + perToken × uncached tokens. Queueing
 // time is outside that interval, so a long queue does not look like a slow engine.
 type prefill struct {
-	perToken  float64      // ms; 0 before the first sample
-	fixed     fit.Quantile // ms, for a prompt that arrives at an idle engine
-	samples   int
-	perAnswer fit.Mean  // ms per output token after the first; 0 unknown
-	hold      fit.Mean  // ms from first byte to end; 0 unknown
-	farWork   fit.Mean  // prompt tokens computed while one is fetched from a second tier; 0 unknown
-	line      fit.Plane // ms over prompt tokens and over tokens of non-streamed answers; older samples weigh less
-	// The line begins with an assumption: prior is its weight, the part of line.AA that is no sample, and assumed the
-	// ms per token that line.AY has for it. priorShare is prior as a share of line.AA; each decision asks for it.
-	prior, assumed, priorShare float64
-
-	perStep float64 // ms per token of a non-streamed answer after the first, without prefill of other requests
+	learnt.Prefill
+	priorShare float64 // Prior as a share of Line.AA; each decision asks for it
 
 	batches []batch     // the latest, in order of time; at most maxBatches
 	early   fit.IntSums // sums of provisional samples: batches whose answers have not ended
@@ -44,29 +34,32 @@ const (
 	stepTokens = 8192
 )
 
-// speedOf is an endpoint's speed, learnt or default, with its provisional samples.
-func (t *Table) speedOf(s *prefill) (perToken, fixed float64) {
-	perToken, fixed = t.settled(s)
+// pace is how long prompts take, in ms: for each token, and besides where the engine is idle.
+type pace struct{ perToken, fixed float64 }
+
+// paceOf is an endpoint's pace, learnt or default, with its provisional samples.
+func (t *Table) paceOf(s *prefill) pace {
+	p := t.settled(s)
 	if !t.without.Has(ablation.PromptSpeed) {
-		perToken = s.withEarly(perToken)
+		p.perToken = s.withEarly(p.perToken)
 	}
-	return perToken, fixed
+	return p
 }
 
-// settled is an endpoint's speed from finished answers: its own, as far as it has computed enough to tell, else the
+// settled is an endpoint's pace from finished answers: its own, as far as it has computed enough to tell, else the
 // fleet's. One that was judged slow by a few short prompts gets few more, so its own alone would stay wrong.
-func (t *Table) settled(s *prefill) (perToken, fixed float64) {
-	perToken, fixed = t.fleet.PerToken, float64(t.fleet.Fixed)
-	if s.samples > 0 {
-		perToken, fixed = s.beside(perToken, fixed)
+func (t *Table) settled(s *prefill) pace {
+	p := pace{t.fleet.PerToken, float64(t.fleet.Fixed)}
+	if s.Samples > 0 {
+		p = s.beside(p)
 	}
 	if t.without.Has(ablation.PromptSpeed) {
-		perToken = firstPerToken
+		p.perToken = firstPerToken
 	}
 	if t.without.Has(ablation.FixedTime) {
-		fixed = FirstPace
+		p.fixed = FirstPace
 	}
-	return perToken, fixed
+	return p
 }
 
 // learnPrompt learns from the first byte of a stream: its prompt is computed.
@@ -74,14 +67,14 @@ func (t *Table) learnPrompt(now time.Time, j *backlog.Job) {
 	e := t.endpoints.Get(j.Slot)
 	s := &e.prefill
 	changed := s.computed(now, j)
-	perToken, fixed := t.settled(s)
+	settled := t.settled(s)
 	if !t.without.Has(ablation.Provisional) {
 		for i := range changed {
-			s.guess(&changed[i], perToken, fixed)
+			s.guess(&changed[i], settled)
 		}
 	}
 	if j.CachedTokens == 0 { // otherwise the uncached tokens are known only from the usage at the end
-		e.order.learn(j, float64(j.Prefill), fixed)
+		e.order.learn(j, float64(j.Prefill), settled.fixed)
 	}
 }
 
@@ -89,7 +82,7 @@ func (t *Table) learnPrompt(now time.Time, j *backlog.Job) {
 func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
 	e := t.endpoints.Get(j.Slot)
 	s := &e.prefill
-	perToken, fixed := t.settled(s)
+	settled := t.settled(s)
 	cached := j.CachedTokens
 	if u.CachedKnown {
 		cached = u.CachedTokens
@@ -101,7 +94,7 @@ func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
 			s.answered(&t.fleet, rest, max(0, fleet.Ms(now.Sub(j.First))))
 		}
 		if j.CachedTokens > 0 {
-			e.order.learn(j, own, fixed)
+			e.order.learn(j, own, settled.fixed)
 		}
 		if b := s.batchOf(j.First); b != nil && !b.waited && j.Leg != fleet.LegDecode {
 			far := float64(min(j.FarTokens, cached))
@@ -111,110 +104,123 @@ func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
 				s.fetched(far, own+others, took, b.fresh)
 			case s.mayFetch(cached, own+others):
 			default:
-				own += float64(far * float64(s.farWork))
-				s.take(&t.fleet, own+others, 0, took, float64(own/(own+others)), b.fresh, perToken, fixed)
+				own += float64(far * float64(s.Far))
+				weight := float64(own / (own + others))
+				s.take(&t.fleet, &sample{tokens: own + others, ms: took, weight: weight, fresh: b.fresh}, settled)
 			}
 		}
 	} else if j.Leg != fleet.LegDecode {
-		s.learnWhole(&t.fleet, j, own, rest, perToken, fixed)
+		s.learnWhole(&t.fleet, j, own, rest, settled)
 	}
 }
 
 // mayFetch reports whether to fetch so many cached tokens from a second tier, if it had them all, would take longer
 // than to compute x. Then the time says little of either.
-func (s *prefill) mayFetch(cached int, x float64) bool { return float64(cached)*float64(s.farWork) > x }
+func (s *prefill) mayFetch(cached int, x float64) bool { return float64(cached)*float64(s.Far) > x }
 
 // fetched learns from a prompt most of which came from a second tier: what its time exceeds that of x computed tokens
 // by is that of fetching far ones.
 func (s *prefill) fetched(far, x, y float64, fresh bool) {
-	if s.samples == 0 {
+	if s.Samples == 0 {
 		return
 	}
 	if fresh {
-		y -= float64(s.fixed)
+		y -= float64(s.Fixed)
 	}
-	work := float64(y/s.perToken) - x
-	s.farWork.Add(fit.Usual, min(max(work/far, fit.Least), fit.Outlier))
+	work := float64(y/s.PerToken) - x
+	s.Far.Add(fit.Usual, min(max(work/far, fit.Least), fit.Outlier))
 }
 
 // learnWhole learns from a non-streamed answer: own uncached prompt tokens, rest output tokens after the first. How
 // much of the prompts in front and behind its time includes differs between engines: something from none to all. So one
 // that had company is a sample only if it came sooner than its own prompt was to take, or later than all of them were.
-func (s *prefill) learnWhole(f *fleetPrefill, j *backlog.Job, own, rest, perToken, fixed float64) {
+func (s *prefill) learnWhole(f *fleetPrefill, j *backlog.Job, own, rest float64, settled pace) {
 	if j.WaitedForPlace { // how long it waited for a place is unknown
 		return
 	}
-	took := fleet.Ms(j.First.Sub(j.Sent))
-	if j.WasIdle && j.TokensAfter == 0 {
-		s.take(f, own, rest, took, 1, true, perToken, fixed)
-	} else if computed, all := took-fixed-float64(rest*s.perStep),
-		own+j.TokensBefore+j.TokensAfter; computed < float64(own*perToken) {
-		s.take(f, own, rest, took, amongOthers, true, perToken, fixed)
-	} else if computed > float64(all*perToken) {
-		s.take(f, all, rest, took, amongOthers, true, perToken, fixed)
+	took, all := fleet.Ms(j.First.Sub(j.Sent)), own+j.TokensBefore+j.TokensAfter
+	x := sample{tokens: own, rest: rest, ms: took, weight: amongOthers, fresh: true}
+	switch computed := took - settled.fixed - float64(rest*s.PerStep); {
+	case j.WasIdle && j.TokensAfter == 0:
+		x.weight = 1
+		s.take(f, &x, settled)
+	case computed < float64(own*settled.perToken):
+		s.take(f, &x, settled)
+	case computed > float64(all*settled.perToken):
+		x.tokens = all
+		s.take(f, &x, settled)
 	}
 	if rest > 0 {
-		s.answered(f, rest, max(0, took-float64(s.fixed)-float64((own+j.TokensBefore)*s.perToken)))
+		s.answered(f, rest, max(0, took-float64(s.Fixed)-float64((own+j.TokensBefore)*s.PerToken)))
 	}
 }
 
-// take adds a sample: x prompt tokens and rest output tokens took y ms. fresh means that y contains the fixed time.
-func (s *prefill) take(f *fleetPrefill, x, rest, y, weight float64, fresh bool, perToken, fixed float64) {
-	if s.samples == 0 {
-		s.perToken, s.fixed = perToken, fit.Quantile(fixed)
-		s.prior, s.assumed = priorTokens*priorTokens, perToken
-		s.line.AA, s.line.AY = fit.Sum(s.prior), fit.Sum(s.prior*s.assumed)
+// sample is prompt tokens and output tokens after the first (rest) that took some ms. fresh means that these contain the
+// fixed time.
+type sample struct {
+	tokens, rest, ms, weight float64
+	fresh                    bool
+}
+
+// take adds a sample, at an endpoint of which settled is known.
+func (s *prefill) take(f *fleetPrefill, x *sample, settled pace) {
+	if s.Samples == 0 {
+		s.PerToken, s.Fixed = settled.perToken, fit.Quantile(settled.fixed)
+		s.Prior, s.Assumed = priorTokens*priorTokens, settled.perToken
+		s.Line.AA, s.Line.AY = fit.Sum(s.Prior), fit.Sum(s.Prior*s.Assumed)
 	}
-	if rest > 0 && s.line.BB == 0 {
-		s.line.BB, s.line.BY = fit.Enough*fit.Enough, FirstPace*fit.Enough*fit.Enough
+	if x.rest > 0 && s.Line.BB == 0 {
+		s.Line.BB, s.Line.BY = fit.Enough*fit.Enough, FirstPace*fit.Enough*fit.Enough
 	}
 	start := 0.0
-	if fresh {
-		start = float64(s.fixed)
+	if x.fresh {
+		start = float64(s.Fixed)
 	}
-	expected := start + float64(x*perToken) + float64(rest*s.perStep)
-	y = max(y, expected/fit.Outlier)
+	expected := start + float64(x.tokens*settled.perToken) + float64(x.rest*s.PerStep)
+	y := max(x.ms, expected/fit.Outlier)
 	switch {
 	case s.knows():
 		y = min(y, float64(expected*fit.Outlier))
 	case f.known():
 		y = min(y, float64(expected*fit.Bound))
 	}
-	s.samples++
-	keep := 1 - float64(fit.Usual*weight)
-	s.prior = float64(s.prior * keep)
-	s.line.Add(keep, float64(weight*bounded(x)), x, rest, beyond(y, start))
-	s.priorShare = s.prior / float64(s.line.AA)
+	s.Samples++
+	keep, weight := 1-float64(fit.Usual*x.weight), float64(x.weight*bounded(x.tokens))
+	s.Prior = float64(s.Prior * keep)
+	s.Line.Add(keep, weight, x.tokens, x.rest, beyond(y, start))
+	s.priorShare = s.Prior / float64(s.Line.AA)
 	s.solve()
-	if rest == 0 || weight == 1 { // of answers with company only those are samples that surprise, see learnWhole
-		f.take(float64(weight*bounded(x)), x, beyond(y, start)-float64(rest*s.perStep))
+	if x.rest == 0 || x.weight == 1 { // of answers with company only those are samples that surprise, see learnWhole
+		f.take(weight, x.tokens, beyond(y, start)-float64(x.rest*s.PerStep))
 	}
-	if fresh {
-		unexplained := y - float64(x*s.perToken) - float64(rest*s.perStep)
-		s.fixed.Add(fixedQuantile, float64(2*fit.Usual*weight), leastMs, unexplained)
-		f.Fixed.Add(fixedQuantile, float64(2*fit.Usual*weight), leastMs, unexplained)
+	if x.fresh {
+		unexplained, rate := y-float64(x.tokens*s.PerToken)-float64(x.rest*s.PerStep), float64(2*fit.Usual*x.weight)
+		s.Fixed.Add(fixedQuantile, rate, leastMs, unexplained)
+		f.Fixed.Add(fixedQuantile, rate, leastMs, unexplained)
 	}
 }
 
 // knows reports whether there are samples enough to bound the next one by what they let expect.
-func (s *prefill) knows() bool { return s.samples >= 3 }
+func (s *prefill) knows() bool { return s.Samples >= 3 }
 
 // beyond is what of a time is that of tokens, beyond a fixed time that it begins with.
 func beyond(y, start float64) float64 { return max(y-start, y/fit.Bound) }
 
 // answered takes in that an answer took so many ms after its first token, with this many more.
 func (s *prefill) answered(f *fleetPrefill, rest, took float64) {
-	s.perAnswer.Add(fit.Usual, took/rest)
+	s.PerAnswer.Add(fit.Usual, took/rest)
 	f.PerAnswer.Add(fit.Usual, took/rest)
-	s.hold.Add(fit.Usual, took)
+	s.Hold.Add(fit.Usual, took)
 }
 
-// beside returns the speed that the samples show. What is assumed beside them is replaced by the fleet's speed of now.
-// prior falls with each sample, so that it says too how much of the fixed time is assumed.
-func (s *prefill) beside(perToken, fixed float64) (ownPerToken, ownFixed float64) {
-	ownPerToken = s.perToken + float64(s.priorShare*(perToken-s.assumed))
-	ownFixed = float64(s.fixed) + float64(float64(s.prior*(1./(priorTokens*priorTokens)))*(fixed-float64(s.fixed)))
-	return max(ownPerToken, backlog.LeastMsPerToken), ownFixed
+// beside is the pace that the samples show. What is assumed beside them is replaced by that of the fleet now, of. Prior
+// falls with each sample, so that it says too how much of the fixed time is assumed.
+func (s *prefill) beside(of pace) pace {
+	fixed := float64(s.Fixed)
+	return pace{
+		perToken: max(s.PerToken+float64(s.priorShare*(of.perToken-s.Assumed)), backlog.LeastMsPerToken),
+		fixed:    fixed + float64(float64(s.Prior*(1./(priorTokens*priorTokens)))*(of.fixed-fixed)),
+	}
 }
 
 // bounded scales down the weight of long samples. Least squares through the origin weighs a sample by x², which is
@@ -224,18 +230,18 @@ func bounded(x float64) float64 { return 1 / (1 + float64(x*x)/(stepTokens*stepT
 
 // solve fits perToken, and perStep too where samples contain output tokens.
 func (s *prefill) solve() {
-	l := &s.line
+	l := &s.Line
 	if l.Det() <= float64(l.AA*l.BB)/1000 { // the two cannot be separated
-		s.perToken = max(l.SlopeA(s.perStep), backlog.LeastMsPerToken)
+		s.PerToken = max(l.SlopeA(s.PerStep), backlog.LeastMsPerToken)
 		return
 	}
 	switch perToken, perStep := l.Slopes(); {
 	case perToken <= backlog.LeastMsPerToken: // not plausible: keep the previous estimate
-		s.perStep = max(0, l.SlopeB(s.perToken))
+		s.PerStep = max(0, l.SlopeB(s.PerToken))
 	case perStep > 0:
-		s.perToken, s.perStep = perToken, perStep
+		s.PerToken, s.PerStep = perToken, perStep
 	default:
-		s.perToken, s.perStep = max(l.SlopeA(0), backlog.LeastMsPerToken), 0
+		s.PerToken, s.PerStep = max(l.SlopeA(0), backlog.LeastMsPerToken), 0
 	}
 }
 

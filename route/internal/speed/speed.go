@@ -90,15 +90,14 @@ var _ backlog.Rates = Reader{}
 
 // MsPerToken is the prefill time per token, learnt or default.
 func (r Reader) MsPerToken(slot int) float64 {
-	perToken, _ := r.t.speedOf(&r.t.endpoints.Get(slot).prefill)
-	return perToken
+	return r.t.paceOf(&r.t.endpoints.Get(slot).prefill).perToken
 }
 
 // MsPerAnswer is the decode time per output token after the first, learnt or default.
 func (r Reader) MsPerAnswer(slot int) float64 {
 	switch p := &r.t.endpoints.Get(slot).prefill; {
-	case p.perAnswer > 0:
-		return float64(p.perAnswer)
+	case p.PerAnswer > 0:
+		return float64(p.PerAnswer)
 	case r.t.fleet.PerAnswer > 0:
 		return float64(r.t.fleet.PerAnswer)
 	}
@@ -110,16 +109,16 @@ func (r Reader) DecodeMs(slot int) float64 {
 	if r.t.without.Has(ablation.Residence) {
 		return 0
 	}
-	return float64(r.t.endpoints.Get(slot).prefill.hold)
+	return float64(r.t.endpoints.Get(slot).prefill.Hold)
 }
 
 // Known says whether an endpoint's speed is its own, the fleet's, or a default.
 func (r Reader) Known(slot int) backlog.Known {
 	p := &r.t.endpoints.Get(slot).prefill
 	return backlog.Known{
-		Own:         p.samples > 0,
-		Any:         p.samples > 0 || r.t.fleet.known(),
-		MsPerAnswer: max(float64(p.perAnswer), p.perStep),
+		Own:         p.Samples > 0,
+		Any:         p.Samples > 0 || r.t.fleet.known(),
+		MsPerAnswer: max(float64(p.PerAnswer), p.PerStep),
 	}
 }
 
@@ -144,9 +143,8 @@ func (r Reader) DecodePace(slot, others int) (a pick.DecodePace) {
 
 // Learnt is the prefill time per token from an endpoint's own finished requests; 0 before the first.
 func (r Reader) Learnt(slot int) (perToken float64) {
-	if p := &r.t.endpoints.Get(slot).prefill; p.samples > 0 {
-		perToken, _ = r.t.settled(p)
-		return perToken
+	if p := &r.t.endpoints.Get(slot).prefill; p.Samples > 0 {
+		return r.t.settled(p).perToken
 	}
 	return 0
 }
@@ -160,8 +158,9 @@ func (r Reader) LearntTransfer(slot int) (learnt backlog.Transfer, ok bool) {
 // Pace is how fast an endpoint computes, learnt or default.
 func (r Reader) Pace(slot int) (p pick.Pace) {
 	e := &r.t.endpoints.Get(slot).prefill
-	p.MsPerToken, p.FixedMs = r.t.speedOf(e)
-	p.MsPerAnswer, p.FarWork = float64(e.perAnswer), float64(e.farWork)
+	own := r.t.paceOf(e)
+	p.MsPerToken, p.FixedMs = own.perToken, own.fixed
+	p.MsPerAnswer, p.FarWork = float64(e.PerAnswer), float64(e.Far)
 	return p
 }
 
@@ -174,8 +173,8 @@ func (r Reader) Audit(slot int) error {
 		return fmt.Errorf("%+v is left of batches that have ended", p.early)
 	}
 	for _, x := range []float64{
-		p.perToken, float64(p.fixed), float64(p.perAnswer), float64(p.hold),
-		tr.perToken, float64(tr.fixed),
+		p.PerToken, float64(p.Fixed), float64(p.PerAnswer), float64(p.Hold),
+		tr.PerToken, float64(tr.Fixed),
 	} {
 		if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
 			return fmt.Errorf("it has learnt %+v, %+v", *p, *tr)

@@ -176,7 +176,7 @@ func TestFetchIsLearnt(t *testing.T) {
 			if far > 0 || i%8 == 4 && i > 20 {
 				took += float64(cached) * fetchMs
 			}
-			fetches := int(float64(table.endpoints.Get(0).prefill.farWork) * float64(far))
+			fetches := int(float64(table.endpoints.Get(0).prefill.Far) * float64(far))
 			j := &backlog.Job{
 				Work: backlog.Work{
 					Class: fleet.Turn, Stream: true, PromptTokens: prompt, CachedTokens: cached, FarTokens: far,

@@ -7,17 +7,15 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/internal/backlog"
+	"github.com/warmpath/warmpath/route/learnt"
 )
 
 // transfer fits the time until a decoder has received a prompt's KV cache and made the first token: fixed + perToken ×
 // tokens moved × concurrent transfers, since these share the decoder's link.
 type transfer struct {
-	perToken float64      // ms; 0 before the first sample
-	fixed    fit.Quantile // ms
-	prior    float64      // perToken before the first sample
-	line     fit.Line     // ms over tokens × transfers
-	samples  int
-	at       time.Time // latest sample
+	learnt.Moves
+	samples int
+	at      time.Time // latest sample
 }
 
 const (
@@ -30,7 +28,7 @@ const (
 
 // learnt is the speed that has been fitted.
 func (t *transfer) learnt() backlog.Transfer {
-	return backlog.Transfer{MsPerToken: t.perToken, FixedMs: float64(t.fixed)}
+	return backlog.Transfer{MsPerToken: t.PerToken, FixedMs: float64(t.Fixed)}
 }
 
 // transferOf is the transfer speed to an endpoint: its own, else the fleet's mean, else the default.
@@ -80,10 +78,10 @@ func (t *Table) learnTransfer(now time.Time, j *backlog.Job) {
 func (t *transfer) learn(x, y, w float64, assumed backlog.Transfer) {
 	n := t.samples
 	if n == 1 {
-		t.perToken, t.fixed = assumed.MsPerToken, fit.Quantile(assumed.FixedMs)
-		t.prior = t.perToken
+		t.PerToken, t.Fixed = assumed.MsPerToken, fit.Quantile(assumed.FixedMs)
+		t.Prior = t.PerToken
 	}
-	expected := float64(t.fixed) + float64(x*t.perToken)
+	expected := float64(t.Fixed) + float64(x*t.PerToken)
 	most := float64(fit.Outlier * expected)
 	if n > 33 {
 		most = float64(fit.Outlier / 2 * expected)
@@ -93,10 +91,10 @@ func (t *transfer) learn(x, y, w float64, assumed backlog.Transfer) {
 	if n <= 32 { // the default may be far off
 		rate += 0.5 / float64(n)
 	}
-	t.fixed.Add(fixedQuantile, rate, leastMs, y-float64(x*t.perToken))
+	t.Fixed.Add(fixedQuantile, rate, leastMs, y-float64(x*t.PerToken))
 	// Prompts of one length cannot separate perToken from fixed, so the prior holds until lengths differ.
-	t.line.Add(1-fit.Usual, w, x, y)
-	t.perToken = max(t.line.Slope(t.prior, priorTokens*priorTokens), fit.Least)
+	t.Line.Add(1-fit.Usual, w, x, y)
+	t.PerToken = max(t.Line.Slope(t.Prior, priorTokens*priorTokens), fit.Least)
 }
 
 // meanTransfer updates the default for endpoints without a transfer.
@@ -107,7 +105,7 @@ func (t *Table) meanTransfer(now time.Time) {
 		if tr.samples == 0 {
 			continue
 		}
-		m.MsPerToken, m.FixedMs, n = m.MsPerToken+tr.perToken, m.FixedMs+float64(tr.fixed), n+1
+		m.MsPerToken, m.FixedMs, n = m.MsPerToken+tr.PerToken, m.FixedMs+float64(tr.Fixed), n+1
 	}
 	if n > 0 {
 		t.moved, t.movedAt = backlog.Transfer{MsPerToken: m.MsPerToken / n, FixedMs: m.FixedMs / n}, now
