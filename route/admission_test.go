@@ -586,7 +586,7 @@ func TestHeldElsewhere(t *testing.T) {
 			}
 			one.hold("d")
 			if news := one.Observe(one.now, route.Tick{}).News; joins {
-				one.Open(one.now, tell)
+				one.TellOpen(one.now, tell)
 			} else {
 				tell(news)
 			}

@@ -128,9 +128,9 @@ func (r *Router) describePlaced(p *Placed, res *reservation) {
 	}
 }
 
-// Open reports the running requests, one lease after another, and the held turns, for routers that have not heard of
-// them.
-func (r *Router) Open(now time.Time, tell func(news []News)) {
+// TellOpen tells of the running requests, one lease after another, and of the held turns, for routers that have not
+// heard of them.
+func (r *Router) TellOpen(now time.Time, tell func(news []News)) {
 	for i := range r.reservations {
 		res := &r.reservations[i]
 		if !res.open || !res.own() {

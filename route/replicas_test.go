@@ -109,7 +109,7 @@ func TestJoinsWork(t *testing.T) {
 		s.decide(0, &fleet.Request{ID: fmt.Sprint(i), Model: "m", Session: fmt.Sprint(i), PromptTokens: 300})
 	}
 	joins := newReplicas(t, 1, config)
-	s.all[0].Open(s.now, func(news []route.News) {
+	s.all[0].TellOpen(s.now, func(news []route.News) {
 		for i := range news {
 			joins.observe(0, route.PeerNews{Peer: 7, At: s.now, News: &news[i]})
 		}

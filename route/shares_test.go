@@ -499,7 +499,7 @@ func TestSharesAreTold(t *testing.T) {
 					}
 				}
 				tell(hears, made.News)
-				x.r.Open(x.now, func(news []route.News) { tell(joins, news) })
+				x.r.TellOpen(x.now, func(news []route.News) { tell(joins, news) })
 				tell(joins, x.r.Observe(x.now, route.Finished{Lease: made.Lease, Outcome: fleet.OK}).News)
 				for what, y := range map[string]*testRouter{"heard": hears, "joined": joins} {
 					if d := y.route(req); d.Model != "new" {

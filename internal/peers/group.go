@@ -193,7 +193,7 @@ func (g *Group) endpoints() (sum uint64) {
 // answer tells a router all that is under way here.
 func (g *Group) answer(to uint64) {
 	g.router.Inside(func(now time.Time, r *route.Router) {
-		g.out.answer(to, func(tell func([]route.News)) { r.Open(now, tell) }, now)
+		g.out.answer(to, func(tell func([]route.News)) { r.TellOpen(now, tell) }, now)
 	})
 }
 

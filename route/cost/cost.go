@@ -55,7 +55,7 @@ func (p *Parts) Sum() float64 {
 // Terms.Externality. Terms.Spread is 0: it is a policy's price for an uneven placement, and no time that a placement
 // takes.
 func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) (p Parts) {
-	brings, others := float64(Uncached(v, c)*v.PerToken(c)), 0.0
+	brings, externality := float64(Uncached(v, c)*v.PerToken(c)), 0.0
 	if s.heaviest > 0 {
 		// Those who arrive while it waits and is computed wait for it: at a rate of r arrivals a ms, work of w ms
 		// behind b ms makes r × b of them wait for w and r × w of them for w/2 on average, and since these make others
@@ -92,19 +92,19 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) (p Parts
 			p.Answer = float64(v.AnswerWaitCost*(alone/idle-alone)) + float64(float64(tokens*c.PerOtherMs)*beside)
 		}
 		p.Link = c.Link.DelayMs
-		others = arrive + p.Overtaken + p.Occupancy + p.LaterTurns + p.Interference + p.Answer + p.Link
+		externality = arrive + p.Overtaken + p.Occupancy + p.LaterTurns + p.Interference + p.Answer + p.Link
 		// An endpoint of less weight is to have less traffic: what it costs there counts for more. The request itself
 		// waits no longer.
 		if w := c.FullWeight() / s.heaviest; w < 1 {
-			weighed := (c.WaitMs+brings+others)/w - c.WaitMs - brings
-			p.Weight, others = weighed-others, weighed
+			weighed := (c.WaitMs+brings+externality)/w - c.WaitMs - brings
+			p.Weight, externality = weighed-externality, weighed
 		}
 		if !s.single && v.Leg != fleet.LegDecode {
 			p.Copy -= s.saved(v, c, brings)
-			others += p.Copy
+			externality += p.Copy
 		}
 	}
-	*t = pick.Terms{Wait: c.WaitMs, Fixed: v.Fixed(c), Externality: others}
+	*t = pick.Terms{Wait: c.WaitMs, Fixed: v.Fixed(c), Externality: externality}
 	if v.Leg == fleet.LegDecode {
 		t.Transfer = brings
 	} else {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/arrivals"
 	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/session"
 	"github.com/warmpath/warmpath/slot"
@@ -31,11 +32,11 @@ const (
 	// kept.
 	price = 1.8
 
-	spend      = 0.15                   // most of the engines' time that turns admitted without room take
-	agesEvery  = 250 * time.Millisecond // between two looks at what is known of the endpoints
-	growth     = 20                     // a cache keeps a 20th free, into which its members grow
-	mostHeld   = 10_000                 // held turns; those beyond are placed
-	mostFamily = 16                     // conversations of a family that are known as such
+	spend      = 0.15          // most of the engines' time that turns admitted without room take
+	agesEvery  = arrivals.Tick // between two looks at what is known of the endpoints: idle times are told no finer
+	growth     = 20            // a cache keeps a 20th free, into which its members grow
+	mostHeld   = 10_000        // held turns; those beyond are placed
+	mostFamily = 16            // conversations of a family that are known as such
 	// of a cache: with more, tenants have shares of it. And of such a share: with less, a tenant's turns are not held
 	plenty = 0.75
 )

@@ -97,7 +97,7 @@ func TestAgeInSteps(t *testing.T) {
 		}
 		return n
 	}
-	now = now.Add(tick)
+	now = now.Add(Tick)
 	table.Age(now)
 	spans := len(table.endpoints.Get(0).idles.spans)
 	if done := endpoints - behind(); spans < 10 || done == 0 || done*spans > bound.Look+spans {
@@ -110,7 +110,7 @@ func TestAgeInSteps(t *testing.T) {
 	}
 	seen := map[int]bool{}
 	for range 20 * endpoints * (spans + 1) / bound.Look {
-		now = now.Add(tick)
+		now = now.Add(Tick)
 		table.Age(now)
 		for i := range endpoints {
 			if table.endpoints.Get(i).idles.at == table.clock.latest {

@@ -10,8 +10,10 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
+// Tick is the unit of idle time.
+const Tick = 250 * time.Millisecond
+
 const (
-	tick = 250 * time.Millisecond // unit of idle time
 	// ticks, 4 minutes; beyond, returns are so rare that idle times need little precision
 	longIdle    = 1 << 10
 	ages        = 30  // number of age buckets, see ageOf; after them, 2.3 hours, a conversation is forgotten
@@ -263,7 +265,7 @@ func (r *Idles) expected(now, own uint32, ticks float64, s *Returns) float64 {
 // PerMs is the expected rate of returns while a request waits and is computed, without its own conversation.
 func (r *Idles) PerMs(now, own uint32, takesMs float64, s *Returns) float64 {
 	takes := max(1, takesMs)
-	return max(0, r.expected(now, own, takes/fleet.Ms(tick), s)) / takes
+	return max(0, r.expected(now, own, takes/fleet.Ms(Tick), s)) / takes
 }
 
 // Clock counts ticks from 1, starting with the first call of Tick. It never goes back.
@@ -290,7 +292,7 @@ func (c *Clock) At(now time.Time) uint32 {
 	case now == c.seen: // the usual case: one event has many questions
 		return c.latest
 	}
-	return max(c.latest, 1+uint32(max(0, now.Sub(c.began))/tick))
+	return max(c.latest, 1+uint32(max(0, now.Sub(c.began))/Tick))
 }
 
 // seen is the share of the conversations that reach an age bucket and return within it. Returns that were not seen are
@@ -313,7 +315,7 @@ func (s *Returns) worthKeeping(whole float64, soFar time.Duration) time.Duration
 		from, width := spanOf(k)
 		end := left * (1 - s.seen(k))
 		area += float64((left + end) / 2 * float64(width))
-		if net := 1 - end - float64(area*fleet.Ms(tick))/whole; net > best {
+		if net := 1 - end - float64(area*fleet.Ms(Tick))/whole; net > best {
 			best, until = net, from+width
 		}
 		left = end
@@ -321,14 +323,14 @@ func (s *Returns) worthKeeping(whole float64, soFar time.Duration) time.Duration
 	if best < worthIt && (soFar == 0 || best < stillWorthIt) {
 		return 0
 	}
-	return time.Duration(until) * tick
+	return time.Duration(until) * Tick
 }
 
 // backBy is the share of the conversations idle for some time that come back before they have been idle for another,
 // counted as in worthKeeping. Within an age bucket all count as at its beginning.
 func (s *Returns) backBy(idle, within time.Duration) float64 {
-	left, until := 1.0, uint32(within/tick)
-	for k := ageOf(uint32(min(max(0, idle)/tick, math.MaxUint32))); k < ages; k++ {
+	left, until := 1.0, uint32(within/Tick)
+	for k := ageOf(uint32(min(max(0, idle)/Tick, math.MaxUint32))); k < ages; k++ {
 		if from, _ := spanOf(k); from >= until {
 			break
 		}

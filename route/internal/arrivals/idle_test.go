@@ -206,7 +206,7 @@ func TestTicksDoNotGoBack(t *testing.T) {
 	for i, step := range []struct {
 		after time.Duration
 		want  uint32
-	}{{0, 1}, {tick - 1, 1}, {tick, 2}, {-time.Hour, 2}, {0, 2}, {10 * tick, 11}} {
+	}{{0, 1}, {Tick - 1, 1}, {Tick, 2}, {-time.Hour, 2}, {0, 2}, {10 * Tick, 11}} {
 		if got := c.Tick(at.Add(step.after)); got != step.want {
 			t.Errorf("%d: tick %d, want %d", i, got, step.want)
 		}

@@ -20,8 +20,12 @@ const (
 	defaultTokens = 500_000 // capacity where none is stated: about that of an H100 with an 8B model in FP8
 )
 
+const mostBlocks = 1 << 18 // upper bound of bound: eight million tokens of English
+
+// A cache counts as full while less than one part in so many is free:
 const (
-	mostBlocks = 1 << 18 // upper bound of bound: eight million tokens of English
+	fullForMisses = 64 // for what of a prediction turns out to be evicted
+	fullToLearn   = 8  // for what an answer teaches of where it ends
 )
 
 // statedTokens is the capacity that the engine states, else its events' largest content, else the default.
@@ -100,7 +104,7 @@ func (t *Table) learnCapacity(l *lease, e *endpoint, predicted int, u *fleet.Usa
 	if e.facts.CacheTokens <= 0 {
 		most = fit.Bound // the engine may have more than is assumed
 	}
-	full := t.full(l.slot, 8)
+	full := t.full(l.slot, fullToLearn)
 	slack := e.grain.slack(e.facts.BlockTokens) + u.PromptTokens/50
 	// an answer that the client leaves out is not missing
 	missed := found+slack < min(predicted, size.Part(u.PromptTokens, blocks.Bytes(l.depth), l.bytes))

@@ -37,7 +37,7 @@ func (r Reader) Predict(
 	}
 	for i := range at.Len() {
 		c, h, e := at.At(i), &cached[i], r.t.endpoints.Get(at.At(i).Slot)
-		h.Full, h.Resident = r.full(c.Slot, 64), e.residentTokens(c.Load.ContextTokens)
+		h.Full, h.Resident = r.full(c.Slot, fullForMisses), e.residentTokens(c.Load.ContextTokens)
 		h.Counted, h.Present, h.PresentTokens = h.Blocks, r.present(x, p, c, h.Blocks), h.CachedTokens
 		if h.Present < h.Blocks {
 			h.PresentTokens = min(h.CachedTokens, r.wholeBlocks(c, p.Size.At(blocks.Bytes(h.Present))))

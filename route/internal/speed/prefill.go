@@ -155,8 +155,8 @@ func (s *prefill) learnWhole(f *fleetPrefill, j *backlog.Job, own, rest float64,
 	}
 }
 
-// sample is prompt tokens and output tokens after the first (rest) that took some ms. fresh means that these contain the
-// fixed time.
+// sample is prompt tokens and output tokens after the first (rest) that took some ms. fresh means that these contain
+// the fixed time.
 type sample struct {
 	tokens, rest, ms, weight float64
 	fresh                    bool
@@ -213,13 +213,13 @@ func (s *prefill) answered(f *fleetPrefill, rest, took float64) {
 	s.Hold.Add(fit.Usual, took)
 }
 
-// beside is the pace that the samples show. What is assumed beside them is replaced by that of the fleet now, of. Prior
-// falls with each sample, so that it says too how much of the fixed time is assumed.
-func (s *prefill) beside(of pace) pace {
+// beside is the pace that the samples show beside what is assumed now, the fleet's, in place of what was assumed before
+// the first. Prior falls with each sample, so that it says too how much of the fixed time is assumed.
+func (s *prefill) beside(assumed pace) pace {
 	fixed := float64(s.Fixed)
 	return pace{
-		perToken: max(s.PerToken+float64(s.priorShare*(of.perToken-s.Assumed)), backlog.LeastMsPerToken),
-		fixed:    fixed + float64(float64(s.Prior*(1./(priorTokens*priorTokens)))*(of.fixed-fixed)),
+		perToken: max(s.PerToken+float64(s.priorShare*(assumed.perToken-s.Assumed)), backlog.LeastMsPerToken),
+		fixed:    fixed + float64(float64(s.Prior*(1./(priorTokens*priorTokens)))*(assumed.fixed-fixed)),
 	}
 }
 
