@@ -66,6 +66,7 @@ type Facts struct {
 
 // endpoint is one cache.
 type endpoint struct {
+	slot           int
 	epoch          uint32 // changes when the cache is lost; unique over all endpoints
 	facts          Facts
 	outstanding    resident
@@ -117,7 +118,7 @@ func (l *lease) begin() {
 // AddEndpoint adds an endpoint.
 func (t *Table) AddEndpoint(slot int) {
 	e := t.endpoints.Grow(slot)
-	*e = endpoint{}
+	*e = endpoint{slot: slot}
 	t.renew(e)
 	t.reported.AddEndpoint(slot, e.epoch)
 }
@@ -135,7 +136,7 @@ func (t *Table) Lost(slot int) {
 // units than the one before.
 func (t *Table) Forget(slot int) {
 	e := t.endpoints.Get(slot)
-	t.empty(slot, e)
+	t.empty(e)
 	e.grain = grain{}
 }
 
@@ -150,11 +151,11 @@ func (t *Table) RemoveEndpoint(slot int) {
 }
 
 // empty begins a new epoch with nothing in the cache.
-func (t *Table) empty(slot int, e *endpoint) {
+func (t *Table) empty(e *endpoint) {
 	t.renew(e)
-	t.index.Clear(slot)
+	t.index.Clear(e.slot)
 	if t.near != nil {
-		t.near.Clear(slot)
+		t.near.Clear(e.slot)
 	}
 	e.last = e.last[:0]
 }

@@ -69,26 +69,26 @@ func (r Reader) full(slot, part int) bool {
 }
 
 // limit updates the bound of an endpoint's blocks. perByte is the tokens per byte of the model's prompts.
-func (t *Table) limit(slot int, e *endpoint, perByte float64) {
+func (t *Table) limit(e *endpoint, perByte float64) {
 	s := &e.capacity
 	if s.share == 0 {
 		s.share = firstShare
 	}
-	stated := blocksOf(t.statedTokens(slot), perByte)
+	stated := blocksOf(t.statedTokens(e.slot), perByte)
 	bound := min(int(float64(stated*s.share)), mostBlocks)
 	s.statedBlocks = int(stated)
 	if Differs(bound, s.bound) {
 		s.bound = bound
-		t.index.SetCapacity(slot, bound)
+		t.index.SetCapacity(e.slot, bound)
 	}
-	if !t.tiered(slot) {
+	if !t.tiered(e.slot) {
 		return
 	}
 	if t.near == nil {
 		t.near = newIndex()
 	}
-	if near := min(s.statedBlocks, mostBlocks); Differs(near, t.near.Capacity(slot)) {
-		t.near.SetCapacity(slot, near)
+	if near := min(s.statedBlocks, mostBlocks); Differs(near, t.near.Capacity(e.slot)) {
+		t.near.SetCapacity(e.slot, near)
 	}
 }
 

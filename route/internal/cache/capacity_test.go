@@ -16,7 +16,7 @@ func TestCapacitiesAreBounded(t *testing.T) {
 		x.AddEndpoint(0)
 		x.Describe(0, Facts{CacheTokens: tokens})
 		x.Apply(time.Unix(0, 0), 0, 0, &reported.Batch{Ops: &kvstream.Ops{Tiers: true}, Size: 16}, time.Time{})
-		x.limit(0, x.endpoints.Get(0), 0.25)
+		x.limit(x.endpoints.Get(0), 0.25)
 		if all, near := x.index.Capacity(0), x.near.Capacity(0); all > most || near > most || near < all {
 			t.Errorf("of %d tokens %d blocks and %d in its own memory are remembered, want at most %d",
 				tokens, all, near, most)

@@ -26,7 +26,7 @@ func (t *Table) Computed(now time.Time, n uint32) {
 func (t *Table) confirm(l *lease, e *endpoint) {
 	for _, chain := range l.prompts() {
 		if e.facts.OnePrompt || l.refused {
-			t.add(l.slot, e, chain)
+			t.add(e, chain)
 		} else {
 			t.index.Confirm(l.slot, chain)
 		}
@@ -94,9 +94,9 @@ func (t *Table) settlePrompts(l *lease, e *endpoint, f *Ended, first bool) {
 		// what was computed since has taken its place
 	case f.Outcome == fleet.OK || l.done && l.epoch == e.epoch:
 		for _, chain := range l.prompts() {
-			t.add(l.slot, e, chain)
+			t.add(e, chain)
 		}
-		t.touchInUse(l.slot, e)
+		t.touchInUse(e)
 	default:
 		if first && f.Sent && !refused(f.Outcome) {
 			e.makeRoom(l)

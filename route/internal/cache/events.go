@@ -17,7 +17,7 @@ func (t *Table) Apply(now time.Time, slot, requests int, b *reported.Batch, aske
 	}
 	cleared, news := t.reported.Apply(slot, b, only)
 	for range cleared {
-		t.empty(slot, e)
+		t.empty(e)
 	}
 	e.unreported.reported(now, asked)
 	return news

@@ -126,7 +126,7 @@ func (r Reader) exactListed(x *Text, c *pick.Endpoint, tokens, believed int) (sa
 // enterList adds the blocks of several prompts to their endpoint's estimated content.
 func (t *Table) enterList(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Text, p *Prompt) {
 	all := p.Request.Content.List
-	t.limit(c.Slot, e, p.TokensPerByte)
+	t.limit(e, p.TokensPerByte)
 	before, more := t.index.Units(c.Slot), 0
 	for i := range all {
 		t.lookListed(x, p.Request, &all[i], c.Model)
@@ -134,7 +134,7 @@ func (t *Table) enterList(n uint32, l *lease, e *endpoint, c *pick.Candidate, x 
 		l.list.add(x.keys)
 		if len(x.keys) > 0 {
 			more += blocks.Reach(len(x.keys)) - blocks.Reach(depth)
-			t.expect(c.Slot, e, x.keys)
+			t.expect(e, x.keys)
 		}
 	}
 	t.grew(n, e, l, more, before, p.TokensPerByte)

@@ -50,10 +50,10 @@ func (t *Table) enterPeers(n uint32, l *lease, e *endpoint, h *PeerRequest) {
 		t.addResident(e, n, l, h.TokensPerByte)
 		return
 	}
-	t.limit(h.Slot, e, h.TokensPerByte)
+	t.limit(e, h.TokensPerByte)
 	before := t.index.Units(h.Slot)
 	l.sure = t.index.Confirmed(h.Slot, l.chain)
-	l.depth = len(l.chain) - t.expect(h.Slot, e, l.chain)
+	l.depth = len(l.chain) - t.expect(e, l.chain)
 	l.counted = l.depth
 	t.added(n, e, l, before, h.TokensPerByte)
 }

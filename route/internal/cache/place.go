@@ -48,33 +48,33 @@ func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Tex
 		t.addResident(e, n, l, p.TokensPerByte)
 		return
 	}
-	t.limit(c.Slot, e, p.TokensPerByte)
+	t.limit(e, p.TokensPerByte)
 	before := t.index.Units(c.Slot)
-	t.expect(c.Slot, e, l.chain)
+	t.expect(e, l.chain)
 	t.added(n, e, l, before, p.TokensPerByte)
 }
 
 // expect adds a prompt that is still to be computed, and returns how many blocks of it are new there.
-func (t *Table) expect(slot int, e *endpoint, chain []uint64) (added int) {
+func (t *Table) expect(e *endpoint, chain []uint64) (added int) {
 	if !e.facts.OnePrompt {
-		t.insertNear(slot, chain)
-		return t.index.Insert(slot, chain)
+		t.insertNear(e.slot, chain)
+		return t.index.Insert(e.slot, chain)
 	}
 	added = len(chain) - blocks.Common(chain, t.only(e))
-	t.replace(slot, e, chain)
+	t.replace(e, chain)
 	return added
 }
 
 // add adds a prompt that is computed.
-func (t *Table) add(slot int, e *endpoint, chain []uint64) {
+func (t *Table) add(e *endpoint, chain []uint64) {
 	if e.facts.OnePrompt {
 		e.last = append(e.last[:0], chain...)
-		t.replace(slot, e, t.only(e))
+		t.replace(e, t.only(e))
 		return
 	}
-	t.index.Insert(slot, chain)
-	t.index.Confirm(slot, chain)
-	t.insertNear(slot, chain)
+	t.index.Insert(e.slot, chain)
+	t.index.Confirm(e.slot, chain)
+	t.insertNear(e.slot, chain)
 }
 
 // insertNear adds what an engine with a second tier has in its own memory then.
@@ -95,10 +95,10 @@ func (t *Table) only(e *endpoint) []uint64 {
 }
 
 // replace replaces the content of a cache for one prompt.
-func (t *Table) replace(slot int, e *endpoint, chain []uint64) {
-	t.index.Clear(slot)
-	t.index.Insert(slot, chain)
-	t.index.Confirm(slot, e.last)
+func (t *Table) replace(e *endpoint, chain []uint64) {
+	t.index.Clear(e.slot)
+	t.index.Insert(e.slot, chain)
+	t.index.Confirm(e.slot, e.last)
 }
 
 // takeBack removes what a request alone was to bring that ended before it was computed: blocks that were computed for
@@ -108,7 +108,7 @@ func (t *Table) takeBack(l *lease, e *endpoint) {
 		e.flow -= int64(l.flow)
 	}
 	if e.facts.OnePrompt && len(l.chain) > 0 {
-		t.replace(l.slot, e, t.only(e))
+		t.replace(e, t.only(e))
 		return
 	}
 	for _, chain := range l.prompts() {

@@ -66,9 +66,9 @@ const (
 // ended. Engines do not evict what an answer is generated from, nor the prompt that they compute, so what ended
 // requests leave has only the rest of the cache. Prompts that wait have no part: others may overtake them. Nor has a
 // cache whose second tier keeps what is evicted: conversations then belong where they were, whatever is in use there.
-func (t *Table) touchInUse(slot int, e *endpoint) {
+func (t *Table) touchInUse(e *endpoint) {
 	h := &e.outstanding
-	if h.blocks < e.capacity.bound/littleInUse || !t.full(slot, littleInUse) || e.keeps.more() ||
+	if h.blocks < e.capacity.bound/littleInUse || !t.full(e.slot, littleInUse) || e.keeps.more() ||
 		e.facts.OnePrompt {
 		return
 	}
@@ -82,8 +82,8 @@ func (t *Table) touchInUse(slot int, e *endpoint) {
 		}
 		l := t.leases.Get(int(h.leases[h.touched]))
 		if (l.done || h.touched == computed) && l.epoch == e.epoch {
-			t.index.Insert(slot, l.chain)
-			t.insertNear(slot, l.chain)
+			t.index.Insert(e.slot, l.chain)
+			t.insertNear(e.slot, l.chain)
 		}
 	}
 }

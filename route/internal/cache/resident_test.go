@@ -95,6 +95,6 @@ func BenchmarkTouchInUse(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		x.touchInUse(0, e)
+		x.touchInUse(e)
 	}
 }

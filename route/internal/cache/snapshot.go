@@ -60,6 +60,6 @@ func (t *Table) Believe(slot int, chains []learnt.Chain) {
 			return
 		}
 		chain = append(chain[:c.Same], c.Rest...)
-		t.add(slot, e, chain)
+		t.add(e, chain)
 	}
 }
