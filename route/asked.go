@@ -69,10 +69,9 @@ type chance struct {
 	rand   *rand.Rand
 }
 
-func newChance() (c chance) {
-	c.source = rand.NewPCG(0, 0)
-	c.rand = rand.New(c.source)
-	return c
+func newChance() chance {
+	source := rand.NewPCG(0, 0)
+	return chance{source, rand.New(source)}
 }
 
 // grown is memory for n rows, used again.

@@ -76,8 +76,7 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 		f := r.speed.ExportFleet()
 		p.Fleet = &f
 	case len(w.endpoints) > 0:
-		n := min(len(w.endpoints), bound.Step)
-		for _, ep := range w.endpoints[:n] {
+		for _, ep := range step(&w.endpoints) {
 			if r.registry.At(ep.Slot()) == ep {
 				spec := ep.Spec()
 				p.Endpoints = append(p.Endpoints, learnt.Endpoint{
@@ -86,13 +85,10 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 				})
 			}
 		}
-		w.endpoints = w.endpoints[n:]
 	case len(w.pools) > 0:
-		n := min(len(w.pools), bound.Step)
-		for _, k := range w.pools[:n] {
+		for _, k := range step(&w.pools) {
 			p.Pools = append(p.Pools, k.Learnt())
 		}
-		w.pools = w.pools[n:]
 	case len(w.chains) > 0:
 		r.snapshotChains(&p)
 	default:
@@ -102,6 +98,13 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 		return p, more
 	}
 	return p, true
+}
+
+// step takes as many as one event does something for.
+func step[T any](from *[]T) (some []T) {
+	n := min(len(*from), bound.Step)
+	some, *from = (*from)[:n], (*from)[n:]
+	return some
 }
 
 // snapshotChains adds chains of the first endpoint whose walk is not finished.
