@@ -193,7 +193,9 @@ func (p *leastTTFT) placed(v *pick.View, _ *fleet.Request, choice pick.Choice) {
 		p.turns++
 	}
 	if choice.Reason != reasons.Home {
-		p.countPlaced(v, choice.Index)
+		c := &v.Candidates[choice.Index]
+		p.endpoints = max(v.Eligible(), p.recent()) // as many as could have taken it
+		p.addFirstTurn(c.Slot, c.Key)
 	}
 }
 
@@ -309,13 +311,6 @@ func (p *leastTTFT) nearest(v *pick.View, bestCost float64, limit fairLimit) (in
 		}
 	}
 	return index, near
-}
-
-// countPlaced counts a first turn at its endpoint, among as many as could have taken it.
-func (p *leastTTFT) countPlaced(v *pick.View, i int) {
-	c := &v.Candidates[i]
-	p.endpoints = max(v.Eligible(), p.recent())
-	p.addFirstTurn(c.Slot, c.Key)
 }
 
 // peerPlaced counts another router's first turns too.

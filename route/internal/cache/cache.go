@@ -175,7 +175,7 @@ func (r Reader) Capacity(slot int) int64 {
 	if e.capacity.bound == 0 {
 		return 0
 	}
-	return r.provenTokens(slot)
+	return int64(float64(float64(r.statedTokens(slot)) * e.capacity.share))
 }
 
 // off reports whether the engine reuses nothing.

@@ -40,11 +40,6 @@ func (r Reader) statedTokens(slot int) int64 {
 	return tokens
 }
 
-// provenTokens is the learnt capacity.
-func (r Reader) provenTokens(slot int) int64 {
-	return int64(float64(float64(r.statedTokens(slot)) * r.t.endpoints.Get(slot).capacity.share))
-}
-
 // blocksOf is how many blocks so many tokens are. perByte is the tokens per byte of the model's prompts.
 func blocksOf(tokens int64, perByte float64) float64 {
 	return float64(tokens) / float64(perByte*fleet.BlockBytes)
@@ -157,13 +152,10 @@ func (k *keeps) learn(l *lease, found int) {
 // more reports whether it keeps more of these than not.
 func (k *keeps) more() bool { return 2*k.whole > k.n+fit.Enough }
 
-// flowSince is the blocks computed since the conversation's last turn there.
-func (e *endpoint) flowSince(p *Prompt) int { return int(int32(uint32(e.flow) - p.Entry.Flow)) }
-
-// since is flowSince without pending blocks, because the turn may overtake them. Where detectSecondTier cannot use it,
-// pending blocks are not subtracted.
+// since is the blocks computed since the conversation's last turn there, without pending blocks, because the turn may
+// overtake them. Where detectSecondTier cannot use it, pending blocks are not subtracted.
 func (t *Table) since(e *endpoint, p *Prompt) int {
-	flow := e.flowSince(p)
+	flow := int(int32(uint32(e.flow) - p.Entry.Flow))
 	if e.capacity.share <= 1 && flow <= e.capacity.statedBlocks {
 		return flow
 	}

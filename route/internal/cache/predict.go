@@ -85,7 +85,7 @@ func (r Reader) find(
 			continue
 		}
 		h.Blocks = x.matches.Depth(c.Slot)
-		h.CachedTokens = r.wholeBlocks(c, min(p.Size.At(blocks.Bytes(h.Blocks)), p.Size.Tokens-1))
+		h.CachedTokens = r.tokensOf(p, c, h.Blocks)
 	}
 	r.merge(x, p, at, cached)
 	all.MostCached = most(cached)
@@ -167,7 +167,7 @@ func (r Reader) merge(x *Text, p *Prompt, at pick.Endpoints, cached []pick.Cache
 			r.lookInEvents(x, p)
 		}
 		if tokens, ok := r.exact(x, p, c, h); ok {
-			h.Exact, h.CachedTokens = true, max(tokens, r.beingComputed(x, p, c))
+			h.Exact, h.CachedTokens = true, max(tokens, r.tokensOf(p, c, r.coming(x, p, c)))
 		}
 	}
 }
@@ -194,17 +194,13 @@ func (r Reader) exact(x *Text, p *Prompt, c *pick.Endpoint, h *pick.Cached) (tok
 	return tokens, true
 }
 
-// beingComputed is the tokens that the prompt shares with another request that is being computed there, or whose events
-// are due.
-func (r Reader) beingComputed(x *Text, p *Prompt, c *pick.Endpoint) int {
-	most := r.coming(x, p, c)
-	if most == 0 {
-		return 0
-	}
-	return r.wholeBlocks(c, min(p.Size.At(blocks.Bytes(most)), p.Size.Tokens-1))
+// tokensOf is how many tokens so many of the prompt's blocks are, at most all but the last.
+func (r Reader) tokensOf(p *Prompt, c *pick.Endpoint, depth int) int {
+	return r.wholeBlocks(c, min(p.Size.At(blocks.Bytes(depth)), p.Size.Tokens-1))
 }
 
-// coming is beingComputed in blocks.
+// coming is the blocks that the prompt shares with another request that is being computed there, or whose events are
+// due.
 func (r Reader) coming(x *Text, p *Prompt, c *pick.Endpoint) int {
 	e, most := r.t.endpoints.Get(c.Slot), 0
 	for _, a := range e.coming.groups {

@@ -1,6 +1,7 @@
 package reported
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -77,7 +78,7 @@ func (t *Table) Tokens(ids *TokenIDs, reported int) (slot int, news []string) {
 			return 0, nil // tokens do not say by what number or name the engine's events call it
 		}
 		if l.tokens = len(ids.Tokens); !e.foreign { // else they are only counted, when the answer has ended
-			t.bindTokens(ids, Conversation(l.tenant, l.session), e.blockTokens(reported))
+			t.bindTokens(ids, Conversation(l.tenant, l.session), cmp.Or(e.block, reported))
 		}
 		return 0, nil
 	}
@@ -129,14 +130,6 @@ func (t *Table) agree(end *request, listed int) (ok bool, news []string) {
 	return listed == end.usage.PromptTokens, nil
 }
 
-// blockTokens is how many tokens a block has, by the events or else by the endpoint's report; 0 unknown.
-func (e *endpoint) blockTokens(reported int) int {
-	if e.block > 0 {
-		return e.block
-	}
-	return reported
-}
-
 // Finished is a request that was answered in full.
 type Finished struct {
 	Lease       fleet.Lease
@@ -158,7 +151,7 @@ func (t *Table) Settle(now time.Time, f *Finished) (news []string) {
 	news = e.compare(l, f, nil)
 	e.expect(now, l, f)
 	u := f.Usage
-	x := request{lease: f.Lease, block: e.blockTokens(f.BlockTokens), usage: *u}
+	x := request{lease: f.Lease, block: cmp.Or(e.block, f.BlockTokens), usage: *u}
 	if x.block <= 0 || len(f.Chain) == 0 || l.session == "" || u.PromptTokens <= 0 {
 		return news
 	}

@@ -13,7 +13,7 @@ type endpoint struct {
 	born uint32
 	kvstream.Figures
 	base   kvstream.State // Exact or Partial: the state while nothing speaks against it
-	block  int            // tokens
+	block  int            // tokens; 0 unknown
 	tiers  bool           // it has reported blocks of a second tier, which are cached as long as any tier has them
 	stored uint64         // blocks stored so far
 	owed   time.Time      // since when events that must have come are missing; zero when none are
