@@ -120,6 +120,7 @@ type Wait struct {
 	// share of its places or of its KV memory, whichever is larger, taken by outstanding requests; 0 when neither is
 	// known
 	Occupancy   float64
+	OfPlaces    bool    // it is the share of the places
 	OccupancyMs float64 // the share one more request adds to Occupancy, times how long it stays
 }
 

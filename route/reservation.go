@@ -89,6 +89,9 @@ func (r *Router) enter(now, at time.Time, res *reservation, w backlog.Work) *bac
 	}
 	if res.class == fleet.Turn {
 		r.arrivals.Turn(now, res.ep.Slot())
+		if !res.mustLoad {
+			r.speed.Entered(now, job)
+		}
 	}
 	r.tellShortlist(now, res.ep)
 	return job

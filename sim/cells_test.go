@@ -61,6 +61,13 @@ func cells() []scenario {
 		{name: "first_minute", fleet: fleetOf(8, nil), work: chats(func(g *trace.Generator) {
 			g.Conversations, g.PerSecond, g.Prefixes, g.System, g.Turns = 120, 2, 3, 20_000, 2
 		})},
+		{name: "two_small", fleet: fleetOf(2, func(_ int, c *engine.Config) {
+			c.PrefillTokensPerSecond, c.ChunkTokens, c.CacheTokens = 2_500, 512, 64_000
+			c.Slots, c.StepBase, c.StepPerSeq = 4, 30*time.Millisecond, time.Millisecond
+		}), work: chats(func(g *trace.Generator) {
+			g.Conversations, g.PerSecond, g.Turns, g.Think = 120, 0.037, 6, time.Minute
+			g.Prefixes, g.System, g.User, g.Answer = 3, 800, 150, 400
+		})},
 		{
 			name: "few_prompts", fleet: fleetOf(4, nil), work: single(3200, 40, 0, 400, 100),
 			talks: beginning(6, 0.5, 10_000),

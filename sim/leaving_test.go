@@ -29,7 +29,7 @@ func TestLeaving(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			var l leaving
-			for _, seed := range fewOf([]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 6) {
+			for _, seed := range fewOf([]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 8) {
 				l.play(t, &s, seed)
 			}
 			l.check(t)

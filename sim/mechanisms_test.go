@@ -22,8 +22,10 @@ func setUps() map[string][]string {
 		"bursts near capacity": {
 			"bursts", "overload", "excerpt_mooncake_conversation_mixed4", "excerpt_mooncake_synthetic_mixed4",
 		},
-		"one-turn batches":        {"templates", "documents", "essays", "short"},
-		"scarce places or memory": {"chat", "full_caches", "essays", "documents", "reasoning_uneven_caches"},
+		"one-turn batches": {"templates", "documents", "essays", "short"},
+		"scarce places or memory": {
+			"chat", "full_caches", "essays", "documents", "reasoning_uneven_caches", "two_small",
+		},
 		"agents with full caches": {"agents", "excerpt_coding_agent_even8", "excerpt_coding_agent_mixed4"},
 		"a few long prompts":      {"few_prompts"},
 		"reasoning":               {"reasoning", "reasoning_uneven_caches"},

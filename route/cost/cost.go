@@ -66,7 +66,7 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) (p Parts
 			begin, most = c.TurnsPerMs/idle, math.Inf(1)
 		} else {
 			begin, back = s.firstTurns/Speed(v, c), c.ReturnsPerMs/idle
-			most = s.elsewhere(c) + float64(bearable*TurnMs(v, c))
+			most = s.bearableMs(v, c)
 		}
 		p.Arrivals = delayed(begin, c, brings, most)
 		p.Returns = delayed(back, c, brings, math.Inf(1))
@@ -75,9 +75,10 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) (p Parts
 		// It takes places or memory for which others wait. A first turn brings later ones, which take the same there:
 		// that keeps new conversations away from fast endpoints whose conversations evict each other's cache.
 		full := min(c.Occupancy, mostUtilisation)
-		p.Occupancy = float64(c.OccupancyMs*full) / (1 - full)
+		takes := s.takesMs(v, c)
+		p.Occupancy = float64(takes*full) / (1 - full)
 		if v.FirstTurn && !s.single {
-			p.LaterTurns = float64(v.LaterTurns * float64(c.OccupancyMs*marginal(c.Occupancy)))
+			p.LaterTurns = float64(v.LaterTurns * float64(takes*marginal(c.Occupancy)))
 		}
 		// A step that computes prompts delays all answers.
 		if v.Leg != fleet.LegDecode {
@@ -111,6 +112,23 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) (p Parts
 		t.Prefill = brings
 	}
 	return p
+}
+
+// takesMs is what the share of an endpoint that a request takes makes one of those wait who need it, in ms. For a place
+// they wait no longer than makes them leave, as far as there are places elsewhere: memory that one request takes is
+// taken from the caches of others, wherever those go.
+func (s *Scope) takesMs(v *pick.View, c *pick.Candidate) float64 {
+	all := c.OccupancyMs
+	if s.single || !c.OfPlaces {
+		return all
+	}
+	leaving := min(all, s.bearableMs(v, c))
+	return leaving + float64((all-leaving)*min(1, s.occupancy.besides(c.Slot)))
+}
+
+// bearableMs is how long one waits at an endpoint before it goes elsewhere, in ms.
+func (s *Scope) bearableMs(v *pick.View, c *pick.Candidate) float64 {
+	return s.waits.besides(c.Slot) + float64(bearable*TurnMs(v, c))
 }
 
 // delayed is what the delay of later turns costs, in ms. At this rate they arrive in each ms until the prompt is

@@ -83,6 +83,37 @@ func TestTermsByHand(t *testing.T) {
 	}
 }
 
+// TestPlacesElsewhere: for a place others wait no longer than makes them leave, four times a turn's mean prefill, as
+// far as there are places elsewhere. For memory they wait for all of it.
+func TestPlacesElsewhere(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		ofPlaces  bool
+		elsewhere float64 // occupancy of the other endpoint
+		wait      float64 // there
+		want      float64
+	}{
+		{"places, none taken elsewhere", true, 0, 0, 40},
+		{"places, half of them taken elsewhere", true, 0.5, 0, 520},
+		{"places, all taken elsewhere", true, 1.5, 0, 1000},
+		{"places, none taken where prompts wait", true, 0, 300, 340},
+		{"memory", false, 0, 0, 1000},
+	} {
+		c := pick.Candidate{
+			Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Pace: pick.Pace{MsPerToken: 0.1},
+			Wait: pick.Wait{Occupancy: 0.5, OfPlaces: tt.ofPlaces, OccupancyMs: 1000},
+		}
+		other := c
+		other.Slot, other.Occupancy, other.WaitMs = 1, tt.elsewhere, tt.wait
+		v := &pick.View{PromptTokens: 1000, TurnTokens: 100, Candidates: []pick.Candidate{c, other}}
+		s := ForChoice(v)
+		var terms pick.Terms
+		if got := Estimate(v, &v.Candidates[0], &s, &terms).Occupancy; math.Abs(got-tt.want) > 1e-9 {
+			t.Errorf("%s: %v ms, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
 // TestWeightCostsOthers: half the weight doubles what a placement costs, but for the fixed time, and leaves the
 // request's own wait as it is. What an endpoint that has just joined still lacks of its weight is no cost.
 func TestWeightCostsOthers(t *testing.T) {

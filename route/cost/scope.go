@@ -9,37 +9,52 @@ import (
 // Scope is what of a placement is reckoned, and what that takes of all rows together. The zero value reckons what the
 // request itself waits for, without what it costs others: for a view whose policy does not reckon.
 type Scope struct {
-	single        bool    // this request alone
-	firstTurns    float64 // see firstTurns
-	heaviest      float64 // largest weight; 0 where others do not count
-	least, second rowWait // the two least waits of rows; +Inf where there is no such row
-	warmest       float64 // least wait, in ms, of rows with the most cached
-	sharers       float64 // share of the requests there that are View.Sharers
+	single     bool    // this request alone
+	firstTurns float64 // see firstTurns
+	heaviest   float64 // largest weight; 0 where others do not count
+	waits      lowest  // of the rows' waits, in ms
+	occupancy  lowest  // of the rows' occupancy
+	warmest    float64 // least wait, in ms, of rows with the most cached
+	sharers    float64 // share of the requests there that are View.Sharers
 }
 
-// rowWait is how long a prompt waits at the row of a slot, in ms.
-type rowWait struct {
-	slot int
-	ms   float64
+// lowest is the two lowest values of rows, so that each row knows the lowest of the others; +Inf where there is none.
+type lowest struct {
+	slot         int // of the first
+	first, other float64
+}
+
+func noRow() lowest { return lowest{pick.None, math.Inf(1), math.Inf(1)} }
+
+func (l *lowest) add(slot int, x float64) {
+	switch {
+	case x < l.first:
+		*l = lowest{slot, x, l.first}
+	case x < l.other:
+		l.other = x
+	}
+}
+
+// besides is the lowest value of other rows than that of a slot.
+func (l *lowest) besides(slot int) float64 {
+	if slot == l.slot {
+		return l.other
+	}
+	return l.first
 }
 
 // ForChoice is for choosing among the rows.
 func ForChoice(v *pick.View) Scope {
 	s := Scope{
-		firstTurns: firstTurns(v), heaviest: heaviest(v),
-		least: rowWait{pick.None, math.Inf(1)}, second: rowWait{pick.None, math.Inf(1)}, warmest: math.Inf(1),
+		firstTurns: firstTurns(v), heaviest: heaviest(v), waits: noRow(), occupancy: noRow(), warmest: math.Inf(1),
 	}
 	working, sharers := 0, 0.0
 	for i := range v.Candidates {
-		w := rowWait{v.Candidates[i].Slot, v.Candidates[i].WaitMs}
-		switch {
-		case w.ms < s.least.ms:
-			s.least, s.second = w, s.least
-		case w.ms < s.second.ms:
-			s.second = w
-		}
-		if v.Candidates[i].CachedTokens >= v.MostCached {
-			s.warmest, working = min(s.warmest, w.ms), working+v.Candidates[i].Load.Working()
+		c := &v.Candidates[i]
+		s.waits.add(c.Slot, c.WaitMs)
+		s.occupancy.add(c.Slot, c.Occupancy)
+		if c.CachedTokens >= v.MostCached {
+			s.warmest, working = min(s.warmest, c.WaitMs), working+c.Load.Working()
 		}
 	}
 	for _, o := range v.Sharers {
@@ -47,14 +62,6 @@ func ForChoice(v *pick.View) Scope {
 	}
 	s.sharers = min(1, sharers/float64(max(1, working)))
 	return s
-}
-
-// elsewhere is the least wait of other rows than this one, in ms.
-func (s *Scope) elsewhere(c *pick.Candidate) float64 {
-	if c.Slot == s.least.slot {
-		return s.second.ms
-	}
-	return s.least.ms
 }
 
 // ForSplit is for the decision whether a request is split: it compares the whole request with the same in two legs. The

@@ -92,6 +92,7 @@ type FleetPrefill struct {
 	PerToken  float64      // from both
 	Fixed     fit.Quantile // of a prompt, besides its tokens
 	PerAnswer fit.Mean     // of a token of an answer after the first
+	Hold      fit.Mean     // from first byte to end of a request
 }
 
 // Pool is what is known of the requests of a model or alias.

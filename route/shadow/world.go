@@ -168,16 +168,16 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 // expect is how long a request waits at an endpoint in this world. What the world does not model is as in the row.
 func (at *place) expect(v *pick.View, c *pick.Candidate) pick.Wait {
 	w := c.Wait
-	w.WaitMs, w.Occupancy = max(0, fleet.Ms(at.until.Sub(v.Now))), 0
+	w.WaitMs, w.Occupancy, w.OfPlaces = max(0, fleet.Ms(at.until.Sub(v.Now))), 0, false
 	if n := c.Places; n > 0 {
 		if at.load.Requests >= n {
 			answerMs := float64(float64(v.OutputTokens) * perAnswer(c))
 			w.WaitMs = max(w.WaitMs, float64(answerMs*float64(at.load.Requests-n+1))/float64(n))
 		}
-		w.Occupancy = float64(at.load.Requests) / float64(n)
+		w.Occupancy, w.OfPlaces = float64(at.load.Requests)/float64(n), true
 	}
-	if c.CacheTokens > 0 {
-		w.Occupancy = max(w.Occupancy, at.used(c))
+	if used := at.used(c); c.CacheTokens > 0 && used > w.Occupancy {
+		w.Occupancy, w.OfPlaces = used, false
 	}
 	return w
 }

@@ -30,7 +30,7 @@ func (r Reader) Expect(q *Newcomer, c *pick.Endpoint, h *pick.Cached, shared int
 	w.WaitMs = queuedMs + r.t.wait(q.Now, e, c, p.MsPerToken, decodeMs, competing, memory{h.Resident, takes})
 	w.Prompts, w.Decoding = e.prompts.streams, e.decoding(sent)
 	if !r.t.cfg.Without.Has(ablation.Occupancy) {
-		w.Occupancy, w.OccupancyMs = e.occupancy(c, h.Resident, takes, decodeMs)
+		e.occupy(&w, c, h.Resident, takes, decodeMs)
 	}
 	return w
 }
@@ -166,15 +166,18 @@ func placeFreeMs(decodeMs, left, first float64, prompts, requests, places int) f
 	}
 }
 
-// occupancy is the share of the endpoint's places and memory in use, and the share one more request takes, times how
-// long it stays.
-func (e *endpoint) occupancy(c *pick.Endpoint, resident int64, tokens int, decodeMs float64) (share, takesMs float64) {
+// occupy says what share of the endpoint's places and memory is in use, and what share one more request takes, times
+// how long it stays.
+func (e *endpoint) occupy(w *pick.Wait, c *pick.Endpoint, resident int64, tokens int, decodeMs float64) {
 	var each float64
 	if n := e.places; n > 0 {
-		share, each = float64(e.load.Working())/float64(n), 1/float64(n)
+		w.Occupancy, w.OfPlaces, each = float64(e.load.Working())/float64(n), true, 1/float64(n)
 	}
 	if n := c.CacheTokens; n > 0 {
-		share, each = max(share, float64(resident)/float64(n)), max(each, float64(tokens)/float64(n))
+		if memory := float64(resident) / float64(n); memory > w.Occupancy {
+			w.Occupancy, w.OfPlaces = memory, false
+		}
+		each = max(each, float64(tokens)/float64(n))
 	}
-	return share, float64(each * decodeMs)
+	w.OccupancyMs = float64(each * decodeMs)
 }

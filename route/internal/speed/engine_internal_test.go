@@ -39,9 +39,11 @@ func (s *site) open(w backlog.Work) (n uint32, queued bool) {
 	if w.MsPerToken = rates.MsPerToken(w.Slot); w.Leg == fleet.LegDecode {
 		w.MsPerToken = rates.Transfer(s.now, w.Slot).MsPerToken
 	}
-	if queued = s.backlog.Open(s.now, n, w).Queued; !queued {
+	j := s.backlog.Open(s.now, n, w)
+	if queued = j.Queued; !queued {
 		s.backlog.Send(s.now, n)
 	}
+	s.Entered(s.now, j)
 	return n, queued
 }
 

@@ -206,10 +206,14 @@ func (s *prefill) knows() bool { return s.Samples >= 3 }
 // beyond is what of a time is that of tokens, beyond a fixed time that it begins with.
 func beyond(y, start float64) float64 { return max(y-start, y/fit.Bound) }
 
-// answered takes in that an answer took so many ms after its first token, with this many more.
+// answered takes in that an answer took so many ms after its first token, with this many more. At first answers take
+// as long as the fleet's, at the endpoint's own pace: those that end first are the shortest.
 func (s *prefill) answered(f *fleetPrefill, rest, took float64) {
 	s.PerAnswer.Add(fit.Usual, took/rest)
-	f.PerAnswer.Add(fit.Usual, took/rest)
+	f.answered(rest, took)
+	if s.Hold == 0 && f.PerAnswer > 0 {
+		s.Hold = fit.Mean(float64(f.Hold) * float64(s.PerAnswer/f.PerAnswer))
+	}
 	s.Hold.Add(fit.Usual, took)
 }
 
@@ -264,4 +268,33 @@ func (f *fleetPrefill) take(weight, x, y float64) {
 	f.Line.Add(1-fit.Slow, weight, x, min(max(0, y), most))
 	f.PerToken = max(backlog.LeastMsPerToken,
 		(float64(f.Line.XY)+float64(f.Prior*firstPerToken))/(float64(f.Line.XX)+f.Prior))
+}
+
+// answered takes in an answer, bounded as a prompt is.
+func (f *fleetPrefill) answered(rest, took float64) {
+	f.PerAnswer.Add(fit.Usual, took/rest)
+	if f.Hold > 0 {
+		took = min(took, float64(fit.Outlier*f.Hold))
+	}
+	f.Hold.Add(fit.Usual, took)
+}
+
+// firstPrompt is the first prompt that the fleet was sent.
+type firstPrompt struct {
+	slot   int
+	sent   time.Time
+	tokens float64 // to be computed; 0 before it is sent
+	over   bool    // it is computed
+}
+
+func (f *firstPrompt) is(j *backlog.Job) bool {
+	return f.tokens > 0 && !f.over && j.Class == fleet.Turn && j.Slot == f.slot && j.Sent.Equal(f.sent)
+}
+
+// perToken is the ms of a token at least, since it is not computed yet. It counts as a sample beside the assumption.
+func (f *firstPrompt) perToken(now time.Time) float64 {
+	took := max(0, fleet.Ms(now.Sub(f.sent))-FirstPace)
+	perToken := (float64(f.tokens*took) + priorTokens*priorTokens*firstPerToken) /
+		(float64(f.tokens*f.tokens) + priorTokens*priorTokens)
+	return min(perToken, firstPerToken*fit.Bound)
 }

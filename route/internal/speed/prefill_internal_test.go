@@ -114,6 +114,75 @@ func TestBeforeTheFirstSample(t *testing.T) {
 	}
 }
 
+// TestFirstPromptShowsSlowness: while no prompt of the fleet is computed, the first one shows what a token takes at
+// least, for all endpoints. A short one shows nothing, one that fails no more, and one that is computed no further.
+func TestFirstPromptShowsSlowness(t *testing.T) {
+	after := func(tokens int, wait time.Duration, then func(s *site, n uint32)) float64 {
+		s := newSite(t, 2, backlog.Config{})
+		n, _ := s.open(backlog.Work{Slot: 0, Stream: true, PromptTokens: tokens, OutputTokens: 20})
+		s.now = s.now.Add(wait)
+		if then != nil {
+			then(s, n)
+			s.now = s.now.Add(time.Hour)
+		}
+		s.open(backlog.Work{Slot: 0, Stream: true, PromptTokens: 100, OutputTokens: 20})
+		return s.MsPerToken(1)
+	}
+	for _, tt := range []struct {
+		name   string
+		tokens int
+		wait   time.Duration
+		then   func(s *site, n uint32)
+		want   float64
+	}{
+		{"as fast as assumed", 20_000, time.Second, nil, 0.1},
+		{"slower", 20_000, 10 * time.Second, nil, 0.5},
+		{"never", 20_000, time.Hour, nil, 1.6},
+		{"short", 30, time.Second, nil, 0.21},
+		{"failed", 20_000, 10 * time.Second, func(s *site, n uint32) {
+			s.end(n, fleet.EngineError, fleet.Usage{})
+		}, 0.1},
+		{"computed", 20_000, 10 * time.Second, func(s *site, n uint32) {
+			s.open(backlog.Work{Slot: 1, Stream: true, PromptTokens: 100, OutputTokens: 20})
+			s.first(n)
+		}, 0.5},
+	} {
+		if got := after(tt.tokens, tt.wait, tt.then); !within(got, tt.want, 0.03) {
+			t.Errorf("%s: %v ms a token, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestHowLongAnswersTake: until an answer of an endpoint has ended it has the fleet's time, then that at its own pace.
+// One that takes a thousand times as long says little of the fleet.
+func TestHowLongAnswersTake(t *testing.T) {
+	s := newSite(t, 3, backlog.Config{})
+	answer := func(slot, tokens int, took time.Duration) {
+		n, _ := s.open(backlog.Work{Slot: slot, Stream: true, PromptTokens: 100, OutputTokens: tokens})
+		s.first(n)
+		s.now = s.now.Add(took)
+		s.end(n, fleet.OK, used(100, tokens+1))
+	}
+	if got := s.DecodeMs(0); got != 0 {
+		t.Errorf("%v ms before the first answer", got)
+	}
+	for range 100 {
+		answer(0, 400, 4*time.Second)
+	}
+	if own, other := s.DecodeMs(0), s.DecodeMs(1); !within(own, 4000, 0.01) || other != own {
+		t.Errorf("%v ms, and %v at an endpoint without an answer", own, other)
+	}
+	answer(1, 10, 200*time.Millisecond) // a short answer, at half the pace
+	if got := s.DecodeMs(1); !within(got, 8000, 0.15) {
+		t.Errorf("%v ms at half the pace", got)
+	}
+	before := s.DecodeMs(2)
+	answer(1, 400, time.Hour)
+	if got := s.DecodeMs(2); !within(got, before, 0.2) {
+		t.Errorf("%v ms after one answer of an hour, %v before", got, before)
+	}
+}
+
 // TestSpeedShowsAtFirstBytes: the speed of an engine and the waits there are known from first bytes on, long before the
 // first answer ends. First bytes beyond the number of batches kept no longer count.
 func TestSpeedShowsAtFirstBytes(t *testing.T) {

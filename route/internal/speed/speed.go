@@ -27,6 +27,7 @@ type Table struct {
 	endpoints  slot.Table[endpoint]
 	order      []int            // slots in order of declaration
 	fleet      fleetPrefill     // default for prompts at endpoints without a sample
+	first      firstPrompt      // of the fleet
 	decodePace decodePace       // of answers at all endpoints
 	moved      backlog.Transfer // default for endpoints without a transfer
 	movedAt    time.Time        // when moved was updated
@@ -62,8 +63,22 @@ func (t *Table) RemoveEndpoint(slot int) {
 	}
 }
 
+// Entered takes in that a turn is placed, and sent unless it is queued. Until a prompt of the fleet is computed, the
+// first shows what a token takes at least: slow engines would be given copies of a long prompt that take many times as
+// long as assumed, and would seem late beside one that has just begun.
+func (t *Table) Entered(now time.Time, j *backlog.Job) {
+	switch f := &t.first; {
+	case t.fleet.known() || f.over:
+	case f.tokens > 0:
+		t.fleet.PerToken = max(t.fleet.PerToken, f.perToken(now))
+	case j.Stream && !j.Queued && j.Leg != fleet.LegDecode && j.Prefill > 0:
+		*f = firstPrompt{slot: j.Slot, sent: j.Sent, tokens: float64(j.Prefill)}
+	}
+}
+
 // Computed learns from the first byte of a job.
 func (t *Table) Computed(now time.Time, j *backlog.Job) {
+	t.first.over = t.first.over || t.first.is(j)
 	if j.Leg == fleet.LegDecode {
 		t.learnTransfer(now, j)
 	}
@@ -75,6 +90,10 @@ func (t *Table) Computed(now time.Time, j *backlog.Job) {
 // Ended learns from the end of a job. ok means that the answer is complete and u is valid.
 func (t *Table) Ended(now time.Time, j *backlog.Job, ok bool, u *fleet.Usage) {
 	t.endpoints.Get(j.Slot).prefill.ended(j)
+	if t.first.is(j) && !t.fleet.known() { // it has failed, and shows nothing
+		t.first = firstPrompt{}
+		t.fleet.PerToken = firstPerToken
+	}
 	if ok && j.Class == fleet.Turn && !j.First.IsZero() {
 		if u.PromptTokens > 0 {
 			t.learnUsage(now, j, u)
@@ -104,12 +123,15 @@ func (r Reader) MsPerAnswer(slot int) float64 {
 	return FirstPace
 }
 
-// DecodeMs is the mean time from first byte to end of a request; 0 is unknown.
+// DecodeMs is the mean time from first byte to end of a request, learnt or the fleet's; 0 is unknown.
 func (r Reader) DecodeMs(slot int) float64 {
 	if r.t.without.Has(ablation.Residence) {
 		return 0
 	}
-	return float64(r.t.endpoints.Get(slot).prefill.Hold)
+	if own := r.t.endpoints.Get(slot).prefill.Hold; own > 0 {
+		return float64(own)
+	}
+	return float64(r.t.fleet.Hold)
 }
 
 // Known says whether an endpoint's speed is its own, the fleet's, or a default.
