@@ -177,6 +177,15 @@ func (r *Router) Each(f func(*fleet.Endpoint)) {
 	}
 }
 
+// EachModel calls f with the models that endpoints list, and the base of each adapter, until f returns false.
+func (r *Router) EachModel(f func(kind fleet.Kind, id, parent string) bool) {
+	for ep := range r.registry.All() {
+		if kind := ep.Kind(); !ep.Gone() && !ep.EachModel(func(id, parent string) bool { return f(kind, id, parent) }) {
+			return
+		}
+	}
+}
+
 // Ready reports whether at least one endpoint is up and takes traffic; otherwise why says what is wrong.
 func (r *Router) Ready(now time.Time) (ok bool, why string) {
 	var reasons []string

@@ -376,6 +376,13 @@ func (f *Fleet) Each(do func(*fleet.Endpoint)) {
 	f.router.Each(do)
 }
 
+// EachModel calls f with the models that endpoints list, see route.Router.EachModel. It holds the lock, as Each does.
+func (f *Fleet) EachModel(do func(kind fleet.Kind, id, parent string) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.router.EachModel(do)
+}
+
 // Models lists the models and aliases that can be asked for, sorted by id.
 func (f *Fleet) Models() []fleet.ModelStatus {
 	f.mu.Lock()

@@ -25,16 +25,16 @@ func (c *call) adapterFor(model string) string {
 		return ""
 	}
 	found := ""
-	for _, s := range c.p.fleet.Status() {
-		for _, m := range s.Models {
-			switch {
-			case m.ID == model && beside == "":
-				return ""
-			case s.Gone, s.Kind != fleet.KindSGLang, m.Parent == "", !c.allowed.Has(m.ID):
-			case m.ID == beside, beside == "" && model == m.Parent+":"+m.ID:
-				found = m.ID
-			}
+	c.p.fleet.EachModel(func(kind fleet.Kind, id, parent string) bool {
+		switch {
+		case id == model && beside == "":
+			found = ""
+			return false
+		case kind != fleet.KindSGLang, parent == "", !c.allowed.Has(id):
+		case id == beside, beside == "" && len(model) == len(parent)+1+len(id) && model == parent+":"+id:
+			found = id
 		}
-	}
+		return true
+	})
 	return found
 }
