@@ -195,7 +195,7 @@ func TestLMCacheWithoutNotifications(t *testing.T) {
 	}
 	// By now 100 ms are left to a notification. A busy machine may need longer: then that hand-over is missing too.
 	heard := false
-	for tries := 0; tries < 20 && !heard; tries++ {
+	for tries := 0; tries < 100 && !heard; tries++ {
 		before := socket.Counts()
 		ask(4)
 		got := socket.Counts()
