@@ -128,8 +128,8 @@ func (r *Router) describePlaced(p *Placed, res *reservation) {
 	}
 }
 
-// TellOpen tells of the running requests, one lease after another, and of the held turns, for routers that have not
-// heard of them.
+// TellOpen calls tell with the news of each running request, then with those of the held turns. They are for routers
+// that have not heard of these.
 func (r *Router) TellOpen(now time.Time, tell func(news []News)) {
 	for i := range r.reservations {
 		res := &r.reservations[i]

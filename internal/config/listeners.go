@@ -3,8 +3,6 @@ package config
 import (
 	"net"
 	"net/netip"
-	"strconv"
-	"strings"
 
 	"github.com/warmpath/warmpath/internal/unixsocket"
 )
@@ -23,10 +21,8 @@ func (c Config) listeners() []listener {
 		{"trtllm.cluster.listen", c.TRTLLM.Cluster.Listen},
 		{"disaggregation.notify_listen", c.Disaggregation.NotifyListen},
 	}
-	host, first, err := net.SplitHostPort(strings.TrimPrefix(c.KVEvents.Listen, "tcp://"))
-	port, _ := strconv.Atoi(first)
-	for i := 0; err == nil && i < c.KVEvents.ListenRanks; i++ {
-		all = append(all, listener{"kv_events.listen", net.JoinHostPort(host, strconv.Itoa(port+i))})
+	for _, address := range c.KVEvents.Listeners() {
+		all = append(all, listener{"kv_events.listen", address})
 	}
 	return all
 }

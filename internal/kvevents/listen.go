@@ -49,13 +49,21 @@ func checkListen(addr string, ranks int) error {
 	return nil
 }
 
-// Listen opens the ports for engines that connect, if configured. It is called once, before Run, which closes them.
-func (f *Follower) Listen(ctx context.Context) error {
-	if f.cfg.Listen == "" {
+// Listeners are the addresses HOST:PORT to listen at, one for each rank. There are none where they are not configured,
+// or wrongly.
+func (c Config) Listeners() (all []string) {
+	if c.Listen == "" || checkListen(c.Listen, c.ListenRanks) != nil {
 		return nil
 	}
-	for rank := range f.cfg.ListenRanks {
-		addr := strings.TrimPrefix(AddPort(f.cfg.Listen, rank), "tcp://")
+	for rank := range c.ListenRanks {
+		all = append(all, strings.TrimPrefix(AddPort(c.Listen, rank), "tcp://"))
+	}
+	return all
+}
+
+// Listen opens the ports for engines that connect, if configured. It is called once, before Run, which closes them.
+func (f *Follower) Listen(ctx context.Context) error {
+	for _, addr := range f.cfg.Listeners() {
 		if host, port, err := net.SplitHostPort(addr); err == nil && host == "*" {
 			addr = net.JoinHostPort("", port)
 		}

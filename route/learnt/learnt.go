@@ -89,7 +89,7 @@ type Fleet struct {
 type FleetPrefill struct {
 	Line      fit.Ratio    // time over tokens
 	Prior     float64      // weight of the time that is assumed at first beside it, in tokens²
-	PerToken  float64      // from both
+	PerToken  float64      // from both; before the first sample, from what the first prompt shows
 	Fixed     fit.Quantile // of a prompt, besides its tokens
 	PerAnswer fit.Mean     // of a token of an answer after the first
 	Hold      fit.Mean     // from first byte to end of a request

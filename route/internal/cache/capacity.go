@@ -22,10 +22,10 @@ const (
 
 const mostBlocks = 1 << 18 // upper bound of bound: eight million tokens of English
 
-// A cache counts as full while less than one part in so many is free:
+// A cache counts as full while less of it is free than one part in this number.
 const (
-	fullForMisses = 64 // for what of a prediction turns out to be evicted
-	fullToLearn   = 8  // for what an answer teaches of where it ends
+	fullForMisses = 64 // where the router asks what of a prediction may be evicted
+	fullToLearn   = 8  // where an answer teaches the cache's size
 )
 
 // statedTokens is the capacity that the engine states, else its events' largest content, else the default.

@@ -101,7 +101,7 @@ func (r Reader) addListed(x *Text, p *Prompt, q *fleet.Listed, at pick.Endpoints
 	}
 }
 
-// ofListed is how many tokens so many of a prompt's blocks are, at most all but the last.
+// ofListed is the size of the first blocks of a prompt of a list, in tokens: at most all tokens but the last.
 func (r Reader) ofListed(c *pick.Endpoint, q *fleet.Listed, tokens, depth int) int {
 	if depth == 0 || tokens < 2 {
 		return 0

@@ -194,7 +194,7 @@ func (r Reader) exact(x *Text, p *Prompt, c *pick.Endpoint, h *pick.Cached) (tok
 	return tokens, true
 }
 
-// tokensOf is how many tokens so many of the prompt's blocks are, at most all but the last.
+// tokensOf is the size of the first blocks of the prompt, in tokens: at most all tokens but the last.
 func (r Reader) tokensOf(p *Prompt, c *pick.Endpoint, depth int) int {
 	return r.wholeBlocks(c, min(p.Size.At(blocks.Bytes(depth)), p.Size.Tokens-1))
 }

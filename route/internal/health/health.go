@@ -291,7 +291,8 @@ func (t *Table) eject(now time.Time, e *endpoint, least time.Duration) {
 	e.halfOpen = true
 }
 
-// ejection is how long one takes after so many in a row, at least as long as said, and within EjectMax.
+// ejection is how long the next ejection lasts. It doubles with each one before it in a row. It is least or longer, but
+// EjectMax at most.
 func (t *Table) ejection(before int, least time.Duration) time.Duration {
 	d := max(t.cfg.EjectFor<<min(before, 20), least)
 	if d > t.cfg.EjectMax || d <= 0 {

@@ -25,7 +25,12 @@ func (s refusals) stops(now time.Time, caller uint64) bool {
 	if caller == 0 {
 		return false
 	}
-	return slices.ContainsFunc(s, func(v refusal) bool { return v.caller == caller && now.Before(v.until) })
+	for i := range s { // not copied: each decision looks here
+		if s[i].caller == caller {
+			return now.Before(s[i].until)
+		}
+	}
+	return false
 }
 
 // over reports whether the endpoint is busy for none of the callers any more.

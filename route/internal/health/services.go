@@ -25,8 +25,10 @@ type service struct {
 
 // service is the row of a service, nil for one of which nothing has come.
 func (e *endpoint) service(name string) *service {
-	if i := slices.IndexFunc(e.services, func(s service) bool { return s.name == name }); i >= 0 {
-		return &e.services[i]
+	for i := range e.services { // not copied: each request looks here
+		if e.services[i].name == name {
+			return &e.services[i]
+		}
 	}
 	return nil
 }

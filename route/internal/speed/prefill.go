@@ -206,8 +206,8 @@ func (s *prefill) knows() bool { return s.Samples >= 3 }
 // beyond is what of a time is that of tokens, beyond a fixed time that it begins with.
 func beyond(y, start float64) float64 { return max(y-start, y/fit.Bound) }
 
-// answered takes in that an answer took so many ms after its first token, with this many more. At first answers take
-// as long as the fleet's, at the endpoint's own pace: those that end first are the shortest.
+// answered learns from an answer: rest tokens came after the first one, in took ms. The first answers that end are the
+// shortest, so the mean time begins with that of the fleet, at the endpoint's own pace.
 func (s *prefill) answered(f *fleetPrefill, rest, took float64) {
 	s.PerAnswer.Add(fit.Usual, took/rest)
 	f.answered(rest, took)
@@ -270,7 +270,7 @@ func (f *fleetPrefill) take(weight, x, y float64) {
 		(float64(f.Line.XY)+float64(f.Prior*firstPerToken))/(float64(f.Line.XX)+f.Prior))
 }
 
-// answered takes in an answer, bounded as a prompt is.
+// answered learns from an answer of any endpoint. Its time is bounded, as that of a prompt is in take.
 func (f *fleetPrefill) answered(rest, took float64) {
 	f.PerAnswer.Add(fit.Usual, took/rest)
 	if f.Hold > 0 {
