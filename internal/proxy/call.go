@@ -222,7 +222,7 @@ func (c *call) fits(p *route.Plan) error {
 
 func (c *call) fitsKind(kind fleet.Kind) error {
 	// it was pinned, or holds an earlier response
-	if c.saltRequired() && !c.p.cfg.Tenants.CanSalt(kind, c.API, &c.Prompt) {
+	if c.saltRequired() && !c.p.cfg.Tenants.CanSalt(kind, c.API, c.R.URL.Path, &c.Prompt) {
 		return fault.ErrUnsalted
 	}
 	switch kind {
@@ -549,7 +549,7 @@ func (c *call) identify() error {
 			return err
 		}
 		if c.saltRequired() {
-			if q.Kinds = identity.Salting(c.API); q.Kinds == nil {
+			if q.Kinds = identity.Salting(c.API, c.R.URL.Path); q.Kinds == nil {
 				return fault.ErrUnsalted
 			}
 		}

@@ -134,13 +134,14 @@ func (t *Tenants) Salt(
 	tenant string,
 	kind fleet.Kind,
 	api prompt.API,
+	path string,
 	p *prompt.Prompt,
 	body []byte,
 ) (e prompt.Edit, ok bool) {
-	if !t.Salts(tenant) || !t.CanSalt(kind, api, p) {
+	if !t.Salts(tenant) || !t.CanSalt(kind, api, path, p) {
 		return e, false
 	}
-	field := saltField(kind, api)
+	field := saltField(kind, api, path)
 	own := []byte(nil)
 	if at := p.Field(field); at.Len() > 0 {
 		own = body[at.Start:at.End]
@@ -149,17 +150,17 @@ func (t *Tenants) Salt(
 }
 
 // CanSalt reports whether a kind of engine can be told in a body to keep a tenant's cache apart.
-func (t *Tenants) CanSalt(kind fleet.Kind, api prompt.API, p *prompt.Prompt) bool {
-	return p.InsertAt > 0 && saltField(kind, api) != ""
+func (t *Tenants) CanSalt(kind fleet.Kind, api prompt.API, path string, p *prompt.Prompt) bool {
+	return p.InsertAt > 0 && saltField(kind, api, path) != ""
 }
 
 // Salts reports whether engines are told to keep a tenant's cache apart.
 func (t *Tenants) Salts(tenant string) bool { return t != nil && t.SaltKey != nil && tenant != "" }
 
-// Salting are the kinds of engines that separate caches in an API; none where no kind does.
-func Salting(api prompt.API) (kinds []fleet.Kind) {
+// Salting are the kinds of engines that separate caches in an API, or at a path without one; none where no kind does.
+func Salting(api prompt.API, path string) (kinds []fleet.Kind) {
 	for _, k := range []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM} {
-		if saltField(k, api) != "" {
+		if saltField(k, api, path) != "" {
 			kinds = append(kinds, k)
 		}
 	}
@@ -178,14 +179,15 @@ func (t *Tenants) saltFor(tenant string, own []byte) []byte {
 	return []byte(`"` + hex.EncodeToString(mac.Sum(nil)[:16]) + `"`)
 }
 
-// saltField is the member by which a kind of engine separates caches in an API; "" for none: cache_salt of vLLM 0.32.0
-// in chat, completions, responses and messages, of SGLang 0.5.23 in the first three and of TensorRT-LLM in chat alone:
-// its completions reject it as a member that they do not know (serve/openai_protocol.py, 0076e939). Older versions of
+// saltField is the member by which a kind of engine separates caches in an API, or at a path without one; "" for none:
+// cache_salt of vLLM 0.32.0, of SGLang 0.5.23 in chat, completions and responses, and of TensorRT-LLM in chat alone: its
+// completions reject it as a member that they do not know (serve/openai_protocol.py, 0076e939). Older versions of
 // SGLang know only extra_key in /generate.
-func saltField(kind fleet.Kind, api prompt.API) string {
+func saltField(kind fleet.Kind, api prompt.API, path string) string {
 	openAI := api == prompt.Chat || api == prompt.Completions
 	switch {
-	case kind == fleet.KindVLLM && (openAI || api == prompt.Responses || api == prompt.Messages),
+	case kind == fleet.KindVLLM && (openAI || api == prompt.Responses || api == prompt.Messages ||
+		api == prompt.Embeddings || api == prompt.Other && vllmSalts(path)),
 		kind == fleet.KindSGLang && (openAI || api == prompt.Responses),
 		kind == fleet.KindTRTLLM && api == prompt.Chat:
 		return "cache_salt"
@@ -193,4 +195,16 @@ func saltField(kind fleet.Kind, api prompt.API) string {
 		return "extra_key"
 	}
 	return ""
+}
+
+// vllmSalts lists the other paths at which vLLM takes a salt: where its requests are a PoolingBasicRequestMixin
+// (entrypoints/pooling/base/protocol.py), and those of generate, decisions and batches of chats. Of the versions before,
+// those that know the path and not the salt pass over it.
+func vllmSalts(path string) bool {
+	switch path {
+	case "/pooling", "/classify", "/score", "/v1/score", "/rerank", "/v1/rerank", "/v2/rerank",
+		"/generative_scoring", "/v1/decisions", "/v1/systemone", "/v1/chat/completions/batch", "/inference/v1/generate":
+		return true
+	}
+	return false
 }

@@ -143,7 +143,8 @@ const saltHeader = "X-Cache-Salt"
 // salt adds the edit that keeps the tenants' caches in the engine apart.
 func (a *Outgoing) salt(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
-	if e, ok := a.s.cfg.Tenants.Salt(c.Request.Tenant, a.d.Kind, c.API, &c.Prompt, c.Text()); ok {
+	path := c.R.URL.Path
+	if e, ok := a.s.cfg.Tenants.Salt(c.Request.Tenant, a.d.Kind, c.API, path, &c.Prompt, c.Text()); ok {
 		return append(edits, e)
 	}
 	a.NoSalt()
