@@ -417,10 +417,10 @@ func (s *Scanner) Finished() bool { return s.finished }
 // ends without it was cut, as by a killed SGLang scheduler.
 func (s *Scanner) Done() bool { return s.done }
 
-// Blank reports whether [DONE] has come and nothing before it, so that there is no answer: vLLM does so where a request
-// fails before its first token (vllm-project/vllm#40986).
+// Blank reports whether nothing of an answer has come, at most comments, pings and an end mark. vLLM sends [DONE] alone
+// where a request fails before its first token (vllm-project/vllm#40986).
 func (s *Scanner) Blank() bool {
-	return s.done && s.events == 0 && s.stage == stageNone && !s.found && !s.failed
+	return s.events == 0 && s.stage == stageNone && !s.found && !s.failed
 }
 
 // Failed reports whether an error event was seen. vLLM sends a normal [DONE] after it.

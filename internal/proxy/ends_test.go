@@ -385,6 +385,30 @@ func TestServersWithoutEndMarks(t *testing.T) {
 	}
 }
 
+// TestStreamsOfNothing: whatever the kind of the engine, a stream in which nothing of an answer comes is none, and
+// another engine is asked. Once the client has seen a comment it is told.
+func TestStreamsOfNothing(t *testing.T) {
+	whole := chunk("hi") + doneChunk
+	for name, tt := range map[string]struct {
+		pieces []string
+		told   bool
+	}{
+		"no byte":            {[]string{""}, false},
+		"the end alone":      {[]string{doneChunk}, false},
+		"a comment, the end": {[]string{": hi\n\n" + doneChunk}, false},
+		"comments":           {[]string{": hi\n\n", ": ho\n\n"}, true},
+	} {
+		for _, kind := range []fleet.Kind{fleet.KindOther, fleet.KindVLLM, fleet.KindLlamaCpp} {
+			r := newRig(t, proxy.Config{}, streams(tt.pieces...), streams(whole))
+			r.as(kind, "")
+			_, body := r.post("/v1/chat/completions", streamBody)
+			if told := strings.Contains(body, `"error"`); told != tt.told || !told && body != whole {
+				t.Errorf("%s from %s: %q", name, kind, body)
+			}
+		}
+	}
+}
+
 // streamsAs is streams with a media type.
 func streamsAs(media string, pieces ...string) engineHandler {
 	inner := streams(pieces...)

@@ -229,6 +229,35 @@ func TestAnswerShorterThanItsLength(t *testing.T) {
 	}
 }
 
+// TestAnswerOfUnknownLengthThatIsCut: where the end of the connection is that of the answer, a server that dies ends it
+// as one that is ready does. What is no whole JSON value is not taken for it.
+func TestAnswerOfUnknownLengthThatIsCut(t *testing.T) {
+	closes := func(body string) engineHandler {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n"+body)
+			_ = conn.Close()
+		}
+	}
+	for body, whole := range map[string]bool{
+		chatAnswer: true, chatAnswer + "\r\n\r\n": true, `[{"embedding":[1]}]`: true,
+		`{"choices":[{"message":{"content":"so`: false, `{"choices":[{"text":"so far ` + "\n": false,
+	} {
+		r := newRig(t, proxy.Config{}, closes(body))
+		_, got := r.post("/v1/chat/completions", chatBody)
+		if cut := got != body; cut == whole {
+			t.Errorf("%q: the client got %q", body, got)
+		}
+		if o := r.last(1).Outcome; (o == fleet.OK) != whole {
+			t.Errorf("%q: outcome %s", body, o)
+		}
+	}
+}
+
 // TestEngineThatRefusesAndIsSilent: vLLM after SIGTERM closes its port and leaves open requests hanging.
 func TestEngineThatRefusesAndIsSilent(t *testing.T) { bubble(t, engineThatRefusesAndIsSilent) }
 

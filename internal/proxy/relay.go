@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -283,7 +284,7 @@ func (r *relay) complaint(piece []byte) (code int, said string, ok bool) {
 		return r.scanner.ErrorCode(), r.scanner.ErrorText(), true
 	case r.fin.Outcome != fleet.OK:
 		return 0, "", false
-	case r.events && r.scanner.Blank() && answer.EndOf(r.d.Kind, api) == answer.EndDone:
+	case r.events && r.scanner.Done() && r.blank():
 		return 0, fault.ErrTruncated.Error(), true
 	case !r.events && r.c.Known():
 		if code, said, ok = answer.ErrorAnswer(piece); ok {
@@ -547,9 +548,13 @@ func (r *relay) truncated() bool {
 	end := answer.EndOf(r.d.Kind, r.c.API.String())
 	switch {
 	case !r.events && !r.lines:
-		return r.mustAnswer() && r.empty()
-	case end == answer.EndNone, r.fin.Outcome != fleet.OK, r.scanner.Failed():
+		return r.mustAnswer() && r.empty() || r.open()
+	case r.fin.Outcome != fleet.OK, r.scanner.Failed():
 		return false
+	case end == answer.EndNone:
+		return false
+	case r.blank() && r.c.Transport == nil: // another proxy may not show the body
+		return !r.scanner.Done()
 	case end == answer.EndLearnt, end == answer.EndStopped && !r.scanner.Native():
 		k := streamKind{url: r.d.Endpoint.URL, pool: r.d.Pool, api: r.c.API.String()}
 		if r.c.API.String() == answer.APIOther {
@@ -564,6 +569,21 @@ func (r *relay) truncated() bool {
 
 // mustAnswer reports whether a plain answer to this request always has content. The text of a recording may be none.
 func (r *relay) mustAnswer() bool { return r.c.API != prompt.Other || r.c.Repeats && r.json }
+
+// blank reports whether nothing of the answer to a prompt has come in a stream. Other streams may have nothing to say,
+// as those of a recording.
+func (r *relay) blank() bool { return r.c.API != prompt.Other && r.scanner.Blank() }
+
+// open reports whether a JSON answer whose length is not known has ended without the end of its value: a server that
+// only closes the connection does so too when it dies.
+func (r *relay) open() bool {
+	if !r.json || r.opaque || r.c.API == prompt.Other || r.c.Transport != nil || r.res.ContentLength >= 0 ||
+		!r.c.sent.Load() || r.fin.Outcome != fleet.OK || r.scanner.Done() {
+		return false
+	}
+	last := bytes.TrimRight(r.ending[:], " \t\r\n")
+	return len(last) > 0 && last[len(last)-1] != '}' && last[len(last)-1] != ']'
+}
 
 // empty reports whether a request for an answer got none, with status 200 or 204.
 func (r *relay) empty() bool {

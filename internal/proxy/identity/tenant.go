@@ -180,8 +180,8 @@ func (t *Tenants) saltFor(tenant string, own []byte) []byte {
 }
 
 // saltField is the member by which a kind of engine separates caches in an API, or at a path without one; "" for none:
-// cache_salt of vLLM 0.32.0, of SGLang 0.5.23 in chat, completions and responses, and of TensorRT-LLM in chat alone: its
-// completions reject it as a member that they do not know (serve/openai_protocol.py, 0076e939). Older versions of
+// cache_salt of vLLM 0.32.0, of SGLang 0.5.23 in chat, completions and responses, and of TensorRT-LLM in chat alone:
+// its completions reject it as a member that they do not know (serve/openai_protocol.py, 0076e939). Older versions of
 // SGLang know only extra_key in /generate.
 func saltField(kind fleet.Kind, api prompt.API, path string) string {
 	openAI := api == prompt.Chat || api == prompt.Completions
@@ -198,8 +198,8 @@ func saltField(kind fleet.Kind, api prompt.API, path string) string {
 }
 
 // vllmSalts lists the other paths at which vLLM takes a salt: where its requests are a PoolingBasicRequestMixin
-// (entrypoints/pooling/base/protocol.py), and those of generate, decisions and batches of chats. Of the versions before,
-// those that know the path and not the salt pass over it.
+// (entrypoints/pooling/base/protocol.py), and those of generate, decisions and batches of chats. Versions that know the
+// path and not the salt pass over it.
 func vllmSalts(path string) bool {
 	switch path {
 	case "/pooling", "/classify", "/score", "/v1/score", "/rerank", "/v1/rerank", "/v2/rerank",
