@@ -182,6 +182,7 @@ func (s *settings) load(e env) (config.Config, error) {
 		return config.Config{}, usageError(err)
 	}
 	var cfg config.Config
+	keys := discovery.Keys{Lookup: e.lookup}
 	if s.trtllm != "" {
 		if s.file != "" {
 			return cfg, usageError(errors.New("--trtllm-config: give it or --config, not both"))
@@ -191,13 +192,13 @@ func (s *settings) load(e env) (config.Config, error) {
 		for _, m := range missing {
 			fmt.Fprintln(e.stderr, m)
 		}
+		if err == nil {
+			err = cfg.CheckFiles(keys)
+		}
 	} else {
-		cfg, err = config.Load(s.path(e), e.vars, overrides...)
+		cfg, err = config.LoadWithFiles(s.path(e), e.vars, keys, overrides...)
 	}
 	if err != nil {
-		return cfg, usageError(err)
-	}
-	if err := cfg.CheckFiles(discovery.Keys{Lookup: e.lookup}); err != nil {
 		return cfg, usageError(err)
 	}
 	if cfg.Admin.Token, err = cfg.AdminToken(); err == nil {

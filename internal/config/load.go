@@ -43,14 +43,31 @@ func (f Faults) Unwrap() []error { return f }
 // ("NAME=value" each), then overrides. A configuration with faults comes with an error of type Faults; valid settings
 // are applied all the same. Load depends on nothing else and can be called again.
 func Load(path string, env []string, overrides ...Override) (Config, error) {
+	c, _, err := load(path, env, overrides)
+	return c, err
+}
+
+// LoadWithFiles is Load, and CheckFiles where that found nothing wrong.
+func LoadWithFiles(path string, env []string, keys discovery.Keys, overrides ...Override) (Config, error) {
+	c, l, err := load(path, env, overrides)
+	if err != nil {
+		return c, err
+	}
+	if faults := l.placed(c.CheckFiles(keys)); len(faults) > 0 {
+		return c, Faults(strictyaml.Sorted(errors.Join(faults...)))
+	}
+	return c, nil
+}
+
+func load(path string, env []string, overrides []Override) (Config, *loader, error) {
 	var data []byte
 	if path != "" {
 		var err error
 		if data, err = readFile(path); err != nil {
-			return Default(), Faults{err}
+			return Default(), nil, Faults{err}
 		}
 	}
-	return Parse(path, data, env, overrides...)
+	return parse(path, data, env, overrides)
 }
 
 // otherNames are names that other routers and servers have for keys.
@@ -65,6 +82,11 @@ var otherNames = map[string]string{
 
 // Parse is Load with the file's content given.
 func Parse(file string, data []byte, env []string, overrides ...Override) (Config, error) {
+	c, _, err := parse(file, data, env, overrides)
+	return c, err
+}
+
+func parse(file string, data []byte, env []string, overrides []Override) (Config, *loader, error) {
 	c := Default()
 	places, err := strictyaml.Decode(file, data, &c, strictyaml.Options{Scalars: scalars(), Others: otherNames})
 	l := loader{config: &c, places: places, origin: map[string]string{}}
@@ -80,15 +102,10 @@ func Parse(file string, data []byte, env []string, overrides ...Override) (Confi
 	if c.Admin.Listen == "off" {
 		c.Admin.Listen = ""
 	}
-	for _, e := range strictyaml.Flatten(c.Validate()) {
-		if e = l.place(e); e != nil {
-			faults = append(faults, e)
-		}
+	if faults = append(faults, l.placed(c.Validate())...); len(faults) > 0 {
+		return c, &l, Faults(strictyaml.Sorted(errors.Join(faults...)))
 	}
-	if len(faults) > 0 {
-		return c, Faults(strictyaml.Sorted(errors.Join(faults...)))
-	}
-	return c, nil
+	return c, &l, nil
 }
 
 // readFile reads a configuration. An empty file is a fault: that is what stands there while a writer replaces its
@@ -218,7 +235,17 @@ func setAt(v reflect.Value, path []string, text string) error {
 	return strictyaml.Set(v, text)
 }
 
-// place finds the location of a fault of Validate; nil if the fault follows from one already reported.
+// placed is the faults of err with their locations, without those that follow from others.
+func (l *loader) placed(err error) (faults []error) {
+	for _, e := range strictyaml.Flatten(err) {
+		if e = l.place(e); e != nil {
+			faults = append(faults, e)
+		}
+	}
+	return faults
+}
+
+// place finds the location of a fault of Validate or CheckFiles; nil if the fault follows from one already reported.
 func (l *loader) place(err error) error {
 	path := ""
 	if fe := (*discovery.FieldError)(nil); errors.As(err, &fe) {

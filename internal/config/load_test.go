@@ -309,9 +309,9 @@ trust: {details: me}
 		`w.yaml:24:1: tls: needs both cert and key`,
 		`w.yaml:25:7: log.level: is "loud", must be one of debug, info, warn, error`,
 		`w.yaml:26:11: tracing.sample_ratio: is 2, must be between 0 and 1`,
-		`w.yaml:26:28: tracing.endpoint: is not an http:// or https:// address`,
+		`w.yaml:26:28: tracing.endpoint: is not an http:// or https:// address, such as http://127.0.0.1:4318`,
 		`w.yaml:27:1: otlp: needs both cert and key`,
-		`w.yaml:27:8: otlp.endpoint: is not an http:// or https:// address`,
+		`w.yaml:27:8: otlp.endpoint: is not an http:// or https:// address, such as http://127.0.0.1:4318`,
 		`w.yaml:27:31: otlp.protocol: is "udp", must be one of http, grpc`,
 		`w.yaml:27:64: otlp.signals[1]: is "spans", must be one of traces, metrics, logs`,
 		`w.yaml:27:71: otlp.signals[2]: "traces" is there already`,
@@ -425,6 +425,28 @@ func TestCheckFiles(t *testing.T) {
 	}
 }
 
+// TestFilesHavePlaces: what is wrong with a file that the configuration names is told where it is named, or set.
+func TestFilesHavePlaces(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "w.yaml")
+	text := "tls: {cert: no/crt, key: no/key}\nendpoints: [{url: 'http://a:1', api_key_env: NO}]\n" +
+		"tenants: {keys_file: no/keys}\ndiscovery: {file: no/list}\naccess_log: no/log\nstate: {file: no/state}\n"
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := config.LoadWithFiles(name, []string{"WARMPATH_ADMIN_TOKEN_FILE=no/token"}, discovery.None())
+	got := lines(err)
+	for i, want := range []string{
+		name + ":1:1: tls: ", name + ":2:33: endpoints[0].api_key_env: ", name + ":3:11: tenants.keys_file: ",
+		name + ":4:13: discovery.file: ", name + ":5:1: access_log.file: ", name + ":6:9: state.file: ",
+		"WARMPATH_ADMIN_TOKEN_FILE: admin.token_file: ",
+	} {
+		if i >= len(got) || !strings.HasPrefix(got[i], want) {
+			t.Errorf("want a fault %q... in line %d of\n%s", want, i+1, strings.Join(got, "\n"))
+		}
+	}
+}
+
 // TestNamesThatMeanNothing: a limit of a tenant that has no key, and an alias of a model that nobody serves, are warned
 // of, and only where nothing else can bring such a name.
 func TestNamesThatMeanNothing(t *testing.T) {
@@ -441,6 +463,11 @@ func TestNamesThatMeanNothing(t *testing.T) {
 			`models.aliases.fast: no endpoint serves simulatd; did you mean "simulated"?`,
 		},
 		{"endpoints: [{url: 'http://127.0.0.1:1'}]\nmodels: {aliases: {fast: [simulatd]}}\n", ""},
+		{
+			"endpoints: [{url: 'http://127.0.0.1:1'}]\nmodels: {aliases: {fast: [quick], quick: [a, b]}}\n",
+			"models.aliases.fast: quick is an alias too, and is not looked up again: write a, b",
+		},
+		{"endpoints: [{url: 'http://127.0.0.1:1'}]\nmodels: {aliases: {fast: [a], a: [a, b], '*': [a]}}\n", ""},
 	} {
 		c, err := config.Parse("f", []byte(row.yaml), nil)
 		if err != nil {

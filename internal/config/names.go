@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/internal/strictyaml"
 )
 
-// nameWarnings lists names that mean nothing in this configuration: limits of tenants that no key has, and aliases of
-// models that no endpoint is declared to serve where all endpoints state theirs.
+// nameWarnings lists names that mean nothing in this configuration: limits of tenants that no key has, aliases of
+// aliases, and aliases of models that no endpoint is declared to serve where all endpoints state theirs.
 func (c Config) nameWarnings() (out []string) {
 	if t := c.Tenants; t.Header == "" && t.keys() {
 		var tenants []string
@@ -29,6 +29,7 @@ func (c Config) nameWarnings() (out []string) {
 			}
 		}
 	}
+	out = append(out, c.aliasesOfAliases()...)
 	var stated []string
 	for _, e := range c.Endpoints {
 		if len(e.Models) == 0 {
@@ -44,6 +45,33 @@ func (c Config) nameWarnings() (out []string) {
 		if !slices.ContainsFunc(a.Models, func(m string) bool { return slices.Contains(stated, m) }) {
 			out = append(out, fmt.Sprintf("models.aliases.%s: no endpoint serves %s%s",
 				a.Name, strings.Join(a.Models, " or "), strictyaml.DidYouMean(a.Models[0], stated)))
+		}
+	}
+	return out
+}
+
+// aliasesOfAliases warns of those: what an alias stands for is a model of engines, and is not looked up again. An alias
+// that has its own name among its models is a model too.
+func (c Config) aliasesOfAliases() (out []string) {
+	models := map[string]bool{}
+	for _, e := range c.Endpoints {
+		for _, m := range e.Models {
+			models[m] = true
+		}
+	}
+	aliases := c.AliasList()
+	of := map[string][]string{}
+	for _, a := range aliases {
+		if of[a.Name] = a.Models; slices.Contains(a.Models, a.Name) {
+			models[a.Name] = true
+		}
+	}
+	for _, a := range aliases {
+		for _, m := range a.Models {
+			if len(of[m]) > 0 && !models[m] {
+				out = append(out, fmt.Sprintf("models.aliases.%s: %s is an alias too, and is not looked up again: write %s",
+					a.Name, m, strings.Join(of[m], ", ")))
+			}
 		}
 	}
 	return out

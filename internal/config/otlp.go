@@ -91,7 +91,7 @@ func checkCollector(path, address string) []error {
 		return nil
 	}
 	if u, err := url.Parse(address); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return []error{fault(path, "is not an http:// or https:// address")}
+		return []error{fault(path, "is not an http:// or https:// address, such as http://127.0.0.1:4318")}
 	}
 	return nil
 }

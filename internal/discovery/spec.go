@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -147,6 +148,9 @@ func ParseEndpoints(list string) ([]EndpointConfig, error) {
 	return out, errors.Join(faults...)
 }
 
+// variable is how shells, Compose, Kubernetes and templates write a variable in the place of a host.
+var variable = regexp.MustCompile(`\$[{(]|\{\{|(^|//)\$\w`)
+
 // normalise returns the base address in canonical form, and its host:port or the name of its socket.
 func normalise(address string) (base, at string, err error) {
 	if address == "" {
@@ -161,6 +165,10 @@ func normalise(address string) (base, at string, err error) {
 		if scheme, rest, ok := cutScheme(address); ok && !strings.Contains(rest, "@") {
 			return "", "", fmt.Errorf("%q is not a URL; did you mean %s://%s?", address, scheme, rest)
 		}
+	}
+	if variable.MatchString(address) && !strings.Contains(address, "@") { // that may follow a password
+		return "", "", fmt.Errorf("%q is not a URL: variables are not replaced here; give endpoints by --endpoint or "+
+			"WARMPATH_ENDPOINTS", address)
 	}
 	u, err := url.Parse(full)
 	if err != nil {

@@ -170,8 +170,42 @@ func (d *decoder) value(path string, n ast.Node, out reflect.Value) {
 	case out.Kind() == reflect.Slice && !isText(out):
 		d.list(path, n, out)
 	default:
-		d.fault(path, n, "%swant %s, got %s", label(path), Wants(out.Type()), describe(n))
+		d.want(path, n, out.Type())
 	}
+}
+
+// want reports a value of another shape than its setting has, and how to write that shape.
+func (d *decoder) want(path string, n ast.Node, t reflect.Type) {
+	d.fault(path, n, "%swant %s, got %s%s", label(path), Wants(t), describe(n), d.instead(n, t))
+}
+
+// instead is how a list or a mapping is written in the place of n; "" where that is plain.
+func (d *decoder) instead(n ast.Node, t reflect.Type) string {
+	text, plain := scalar(n)
+	switch {
+	case t.Kind() == reflect.Slice && plain:
+		item := t.Elem()
+		if _, takes := d.options.Scalars[item.String()]; item.Kind() == reflect.Struct && !takes {
+			return "; an item has keys: " + keysOf(item)
+		}
+		return "; write [" + text + "]"
+	case t.Kind() == reflect.Slice:
+		return `; put "- " in front of it`
+	case t.Kind() == reflect.Struct:
+		return "; its keys: " + keysOf(t)
+	}
+	return ""
+}
+
+func keysOf(t reflect.Type) string {
+	var names []string
+	for _, f := range Fields(t) {
+		names = append(names, f.Name)
+	}
+	if len(names) > mostListed {
+		names = append(names[:mostListed], "...")
+	}
+	return strings.Join(names, ", ")
 }
 
 func (d *decoder) scalar(path string, n ast.Node, text string, out reflect.Value) {
@@ -181,10 +215,15 @@ func (d *decoder) scalar(path string, n ast.Node, text string, out reflect.Value
 		}
 		return
 	}
+	if !isText(out) && (out.Kind() == reflect.Struct || out.Kind() == reflect.Map ||
+		out.Kind() == reflect.Slice && out.Type().Elem().Kind() != reflect.String) {
+		d.want(path, n, out.Type())
+		return
+	}
 	kind := n.GetToken().Type
 	quoted := kind == token.SingleQuoteType || kind == token.DoubleQuoteType
 	if k := out.Kind(); quoted && (isNumber(k) && !isText(out) || k == reflect.Bool) && out.Type() != durationType {
-		d.fault(path, n, "%swant %s, got %s", label(path), Wants(out.Type()), describe(n))
+		d.want(path, n, out.Type())
 		return
 	}
 	if err := Set(out, text); err != nil {
@@ -194,7 +233,7 @@ func (d *decoder) scalar(path string, n ast.Node, text string, out reflect.Value
 
 func (d *decoder) structure(path string, n ast.Node, out reflect.Value) {
 	fields := Fields(out.Type())
-	d.entries(path, n, func(key string, keyNode ast.Node, v ast.Node) {
+	d.entries(path, n, out.Type(), func(key string, keyNode ast.Node, v ast.Node) {
 		for _, f := range fields {
 			if f.Name == key {
 				d.value(Join(path, key), v, out.FieldByIndex(f.Index))
@@ -215,16 +254,16 @@ func (d *decoder) mapping(path string, n ast.Node, out reflect.Value) {
 	if out.IsNil() {
 		out.Set(reflect.MakeMap(out.Type()))
 	}
-	d.entries(path, n, func(key string, _ ast.Node, v ast.Node) {
+	d.entries(path, n, out.Type(), func(key string, _ ast.Node, v ast.Node) {
 		item := reflect.New(out.Type().Elem()).Elem()
 		d.value(Join(path, key), v, item)
 		out.SetMapIndex(reflect.ValueOf(key).Convert(out.Type().Key()), item)
 	})
 }
 
-// entries calls do for each entry of a mapping. A repeated key is a fault; keys merged by "<<" yield to those written
+// entries calls do for each entry of a mapping, which is to become a t. A repeated key is a fault; keys merged by "<<" yield to those written
 // out.
-func (d *decoder) entries(path string, n ast.Node, do func(key string, keyNode, v ast.Node)) {
+func (d *decoder) entries(path string, n ast.Node, t reflect.Type, do func(key string, keyNode, v ast.Node)) {
 	var values []*ast.MappingValueNode
 	switch m := n.(type) {
 	case *ast.MappingNode:
@@ -232,7 +271,7 @@ func (d *decoder) entries(path string, n ast.Node, do func(key string, keyNode, 
 	case *ast.MappingValueNode:
 		values = []*ast.MappingValueNode{m}
 	default:
-		d.fault(path, n, "%swant a mapping of keys to values, got %s", label(path), describe(n))
+		d.want(path, n, t)
 		return
 	}
 	seen := map[string]int{}
@@ -259,7 +298,7 @@ func (d *decoder) entries(path string, n ast.Node, do func(key string, keyNode, 
 func (d *decoder) list(path string, n ast.Node, out reflect.Value) {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
-		d.fault(path, n, "%swant %s, got %s", label(path), Wants(out.Type()), describe(n))
+		d.want(path, n, out.Type())
 		return
 	}
 	list := reflect.MakeSlice(out.Type(), 0, min(len(seq.Values), 1024))
@@ -316,9 +355,19 @@ func describe(n ast.Node) string {
 	case *ast.SequenceNode:
 		return "a list"
 	case *ast.StringNode:
-		return fmt.Sprintf("the text %q", v.Value)
+		return fmt.Sprintf("the text %q", clip(v.Value))
 	}
-	return fmt.Sprintf("%q", n.GetToken().Value)
+	return fmt.Sprintf("%q", clip(n.GetToken().Value))
+}
+
+// mostShown bounds what a message repeats of a value, in bytes: a file of another program is one long text.
+const mostShown = 100
+
+func clip(text string) string {
+	if len(text) > mostShown {
+		return strings.ToValidUTF8(text[:mostShown], "") + "..."
+	}
+	return text
 }
 
 func syntaxFault(file string, err error) error {

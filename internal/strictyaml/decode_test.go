@@ -125,13 +125,29 @@ func TestDecodeFaults(t *testing.T) {
 		{"yes is no bool", "on: yes", `f.yaml:1:5: on: want true or false, got "yes"`},
 		{"duration without unit", "wait: 5", `f.yaml:1:7: wait: want a duration such as "5s", got "5"`},
 		{"text wanted", "name: [a]", `f.yaml:1:7: name: want a text, got a list`},
-		{"list wanted", "items: {url: a}", `f.yaml:1:8: items: want a list, got a mapping`},
-		{"mapping wanted", "nested: [a]", `f.yaml:1:9: nested: want a mapping of keys to values, got a list`},
+		{"list wanted", "items: {url: a}", `f.yaml:1:8: items: want a list, got a mapping; put "- " in front of it`},
+		{"list wanted, one item", "items: a", `f.yaml:1:8: items: want a list, got the text "a"; write [a]`},
+		{
+			"list of mappings wanted", "deep: {depth: a}",
+			`f.yaml:1:15: deep.depth: want a list, got the text "a"; an item has keys: oddity`,
+		},
+		{
+			"mapping wanted", "nested: [a]",
+			`f.yaml:1:9: nested: want a mapping of keys to values, got a list; its keys: url, weight`,
+		},
 		{
 			"UTF-16", "\xff\xfen\x00a\x00m\x00e\x00:\x00 \x00a\x00",
 			`f.yaml:1:1: the file is UTF-16, as PowerShell's > writes it; save it as UTF-8`,
 		},
-		{"root", "- a", `f.yaml:1:1: want a mapping of keys to values, got a list`},
+		{
+			"root", "- a", `f.yaml:1:1: want a mapping of keys to values, got a list; its keys: name, count, small, ` +
+				`ratio, on, wait, words, items, table, nested, deep`,
+		},
+		{
+			"another program's file", strings.Repeat("server 10.0.0.1; ", 9),
+			`f.yaml:1:1: want a mapping of keys to values, got the text "` + strings.Repeat("server 10.0.0.1; ", 5) +
+				`server 10.0.0.1..."; its keys: name, count, small, ratio, on, wait, words, items, table, nested, deep`,
+		},
 		{"short form", "items: ['']", `f.yaml:1:9: items[0]: empty`},
 		{"dangling alias", "name: *a", `f.yaml:1:7: name: the alias *a stands for nothing or for itself`},
 		{"alias of the wrong type", "words: &w [*w]", `f.yaml:1:11: words[0]: want a text, got a list`},
