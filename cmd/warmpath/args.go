@@ -13,8 +13,17 @@ import (
 	"github.com/warmpath/warmpath/policy"
 )
 
+// otherCommands are names that other programs have for commands.
+var otherCommands = map[string]string{
+	"migrate": "check --from", "convert": "check --from", "import": "check --from", "validate": "check",
+	"lint": "check", "run": "serve", "start": "serve", "launch": "serve", "status": "top", "list": "endpoints",
+}
+
 // unknownCommand names the nearest command.
 func unknownCommand(cmd *cobra.Command, got string) error {
+	if own := otherCommands[got]; own != "" && !cmd.HasParent() {
+		return usageError(fmt.Errorf("unknown command %q; here it is %q", got, own))
+	}
 	var names []string
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() {

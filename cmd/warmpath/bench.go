@@ -134,6 +134,8 @@ func (o *benchOptions) validate(changed func(flag string) bool) error {
 		switch u := o.urls[i]; {
 		case u == "":
 			errs = append(errs, errors.New("--url is required, for example --url http://127.0.0.1:8080"))
+		case !strings.Contains(u, "://"):
+			o.urls[i] = "http://" + u
 		case !strings.HasPrefix(u, "http://") && !strings.HasPrefix(u, "https://"):
 			errs = append(errs, fmt.Errorf("--url %q must begin with http:// or https://", u))
 		}

@@ -21,7 +21,8 @@ func unchanged(string) bool { return false }
 func TestBenchURL(t *testing.T) {
 	for _, c := range []struct{ url, want, fault string }{
 		{"", "", "--url is required"},
-		{"127.0.0.1:8080", "", `--url "127.0.0.1:8080" must begin with http://`},
+		{"127.0.0.1:8080/v1", "http://127.0.0.1:8080", ""},
+		{"ftp://127.0.0.1:8080", "", `--url "ftp://127.0.0.1:8080" must begin with http://`},
 		{"http://127.0.0.1:8080", "http://127.0.0.1:8080", ""},
 		{"http://127.0.0.1:8080/v1", "http://127.0.0.1:8080", ""},
 		{"http://127.0.0.1:8080/llm/v1/", "http://127.0.0.1:8080/llm", ""},

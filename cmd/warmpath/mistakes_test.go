@@ -82,6 +82,9 @@ func TestMistakesSayWhatToDo(t *testing.T) {
 			"http://127.0.0.1:8080 is where this router listens; give the engine's address",
 		},
 		{"-q", "; see warmpath --help"},
+		{"migrate smg.sh", `unknown command "migrate"; here it is "check --from"`},
+		{"run", `unknown command "run"; here it is "serve"`},
+		{"completion run", `unknown command "run"; known here`},
 		{
 			"bench --url http://" + gone,
 			"connection refused; start a router (warmpath serve) or an engine (warmpath engine) there",

@@ -192,7 +192,7 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 		add(warn, e.Name, cachedFlag(e.Kind), "It does not report cached tokens, so the hit rate is estimated.")
 	}
 	if e.CacheLosses > 0 && st.UptimeSeconds > 0 {
-		add(note, e.Name, "Nothing, if it was restarted or sent to sleep. Otherwise look why its process ends.",
+		add(note, e.Name, "If it was restarted or sent to sleep, nothing is to be done. Otherwise look why its process ends.",
 			"Losses of its cache: %d.", e.CacheLosses)
 	}
 }
@@ -239,13 +239,15 @@ func undeclaredTrouble(endpoints []endpointView, add teller) {
 		case e.Engine.Ranks > max(n, 1):
 			told[e.URL] = true
 			add(warn, e.Name,
-				fmt.Sprintf("Declare ranks: %d at its URL, so that a conversation stays at its rank.", e.Engine.Ranks),
-				"Ranks without an endpoint: the engine has %d, declared are %d.", e.Engine.Ranks, n)
+				fmt.Sprintf("Declare ranks: %d at its URL (URL,ranks=%d), so that a conversation stays at its rank.",
+					e.Engine.Ranks, e.Engine.Ranks),
+				"It has %d ranks, and declared are %d: it chooses one for each request itself.", e.Engine.Ranks, n)
 		case slots && n == 0 && e.Engine.Slots > 1:
 			told[e.URL] = true
 			add(note, e.Name,
-				fmt.Sprintf("Declare slots: %d at its URL, so that a conversation finds its own slot.", e.Engine.Slots),
-				"Slots without an endpoint: the engine has %d and chooses one itself.", e.Engine.Slots)
+				fmt.Sprintf("Declare slots: %d at its URL (URL,slots=%d), so that a conversation finds its own slot.",
+					e.Engine.Slots, e.Engine.Slots),
+				"It has %d slots and chooses one for each request itself.", e.Engine.Slots)
 		}
 	}
 }

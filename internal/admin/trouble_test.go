@@ -174,7 +174,7 @@ func TestTroubles(t *testing.T) {
 			"ranks that are not declared",
 			[]endpointView{up("a", func(e *endpointView) { e.Engine.Ranks = 4 })},
 			quiet, nil, "",
-			[]string{"warn Ranks without an endpoint: the engine has 4, declared are 0"},
+			[]string{"warn It has 4 ranks, and declared are 0:"},
 		},
 		{
 			"some ranks",
@@ -183,7 +183,7 @@ func TestTroubles(t *testing.T) {
 				up("b", func(e *endpointView) { e.URL, e.Part, e.Engine.Ranks = "http://e", "rank1", 3 }),
 			},
 			quiet, nil, "",
-			[]string{"warn Ranks without an endpoint: the engine has 3, declared are 2"},
+			[]string{"warn It has 3 ranks, and declared are 2:"},
 		},
 		{
 			"all ranks",
@@ -196,7 +196,7 @@ func TestTroubles(t *testing.T) {
 		{"one rank", []endpointView{up("a", func(e *endpointView) { e.Engine.Ranks = 1 })}, quiet, nil, "", nil},
 		{"slots that are not declared", []endpointView{up("a", func(e *endpointView) {
 			e.Kind, e.Engine.Slots = "llamacpp", 4
-		})}, quiet, nil, "", []string{"note Slots without an endpoint: the engine has 4"}},
+		})}, quiet, nil, "", []string{"note It has 4 slots and chooses one for each request itself"}},
 		{
 			"places of an engine that has no slots",
 			[]endpointView{up("a", func(e *endpointView) { e.Engine.Slots = 64 })},

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,6 +80,12 @@ func (r *Report) advise() {
 	if r.Kind == string(fleet.KindLlamaCpp) && 0 < r.Context && r.Context < shortContext {
 		add("Its context is %d tokens for each of %d slots, and a longer conversation is refused. "+
 			"Give a larger --ctx-size, which the slots share, or fewer --parallel.", r.Context, max(r.Slots, 1))
+	}
+	if r.Kind == string(fleet.KindLlamaCpp) && slices.ContainsFunc(r.Models, func(m string) bool {
+		return strings.HasSuffix(m, ".gguf")
+	}) {
+		with("--alias NAME", "Its model is called by the path of its file, which clients have to give, and an engine "+
+			"with another path has another model.")
 	}
 	if r.ClockOff != 0 {
 		add("Its clock is off by %s: run NTP on both machines.", r.ClockOff.Round(time.Second))

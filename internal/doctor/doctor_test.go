@@ -413,6 +413,12 @@ func TestAdvice(t *testing.T) {
 			[]string{"is off, so", "--enable-prompt-tokens-details"},
 		},
 		{"all at once", Report{Healthy: true, Streams: No}, []string{"proxy_buffering"}},
+		{
+			"named by its file",
+			Report{Healthy: true, Kind: "llamacpp", Models: []string{"/models/llama.gguf"}},
+			[]string{"--alias NAME"},
+		},
+		{"named", Report{Healthy: true, Kind: "llamacpp", Models: []string{"llama"}}, nil},
 		{"all well", Report{
 			Healthy: true, Kind: "llamacpp", Caches: Yes, ReportsCached: Yes, InOrder: Yes, NoticesLeave: Yes,
 		}, nil},

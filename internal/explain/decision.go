@@ -263,6 +263,9 @@ func viewCandidate(c *pick.Candidate, leg fleet.Leg, chosen bool) Candidate {
 // reckons reports whether the candidates' terms say anything.
 func (v *Decision) reckons() bool { return len(v.Candidates) > 0 && v.Candidates[0].TTFTMs > 0 }
 
+// generates reports whether its answer has tokens.
+func (v *Decision) generates() bool { return v.Class == className(fleet.Turn) }
+
 func className(c fleet.Class) string {
 	switch c {
 	case fleet.Turn:

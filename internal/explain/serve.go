@@ -140,7 +140,9 @@ func (v *Decision) Texts() []string {
 		case !v.Stream:
 			seen = "not seen: the answer was not streamed"
 		}
-		add("first token", "%s predicted, %s", span(v.Predicted.TTFTMs, "not"), seen)
+		if v.generates() {
+			add("first token", "%s predicted, %s", span(v.Predicted.TTFTMs, "not"), seen)
+		}
 		if v.RegretMs != nil {
 			add("regret", "%s", span(v.RegretMs, ""))
 		}

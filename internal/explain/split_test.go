@@ -29,16 +29,25 @@ func TestEverySplitIsExplained(t *testing.T) {
 	}
 }
 
-// TestWhatALegIsDue: a leg's own candidates say when its own part is done.
+// TestWhatALegIsDue: a leg's own candidates say when its own part is done, and what generates nothing has no first token.
 func TestWhatALegIsDue(t *testing.T) {
 	for leg, want := range map[string]string{
 		"":        "the first token is due in 80 ms",
 		"prefill": "the prompt is due to be computed in 80 ms",
 		"decode":  "the first token is due 80 ms after the prompt is computed",
 	} {
-		v := Decision{Leg: leg, Candidates: []Candidate{{TTFTMs: 80}}}
+		v := Decision{Class: "turn", Leg: leg, Candidates: []Candidate{{TTFTMs: 80}}}
 		if got := due(&v); got != want {
 			t.Errorf("leg %q: %q, want %q", leg, got, want)
+		}
+	}
+	for _, class := range []string{"embed", "aside"} {
+		v := Decision{Class: class, Endpoint: "a", Candidates: []Candidate{{TTFTMs: 80}}}
+		if got := due(&v); got != "the answer is due in 80 ms" {
+			t.Errorf("%s: %q", class, got)
+		}
+		if got := strings.Join(v.Texts(), "\n"); strings.Contains(got, "first token") {
+			t.Errorf("%s: %q", class, got)
 		}
 	}
 }

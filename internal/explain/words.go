@@ -130,13 +130,15 @@ func at(v *Decision, form int) string {
 	return " " + text
 }
 
-// due says when the first token is expected, or of a leg what that leg is to bring.
+// due says when the first token is expected, the answer of what generates none, or of a leg what that leg is to bring.
 func due(v *Decision) string {
 	in := millis(v.Candidates[0].TTFTMs)
-	switch v.Leg {
-	case fleet.LegPrefill.String():
+	switch {
+	case !v.generates():
+		return "the answer is due in " + in
+	case v.Leg == fleet.LegPrefill.String():
 		return "the prompt is due to be computed in " + in
-	case fleet.LegDecode.String():
+	case v.Leg == fleet.LegDecode.String():
 		return "the first token is due " + in + " after the prompt is computed"
 	default:
 		return "the first token is due in " + in
@@ -176,7 +178,7 @@ func leaving(v *Decision) string {
 
 // moved says that the conversation had another endpoint, which is no longer among those that can take it.
 func moved(v *Decision) string {
-	if v.Home == "" || v.Home == v.Endpoint || v.Class != "turn" {
+	if v.Home == "" || v.Home == v.Endpoint || !v.generates() {
 		return ""
 	}
 	for i := range v.Candidates {

@@ -72,11 +72,7 @@ func (d *draft) readFlag(words []word, i int, known []flag) int {
 	at := slices.IndexFunc(known, func(f flag) bool { return f.name == name })
 	if at < 0 {
 		follow(many)
-		why := "not known here"
-		if near := d.suggest(name, known); near != "" {
-			why += near
-		}
-		d.miss(w.line, written(name, values), why)
+		d.miss(w.line, written(name, values), "not known here"+nearest(name, known))
 		return next
 	}
 	f := known[at]
@@ -98,7 +94,8 @@ func (d *draft) readFlag(words []word, i int, known []flag) int {
 	return next
 }
 
-func (d *draft) suggest(name string, known []flag) string {
+// nearest asks whether a flag was meant that begins as an unknown one does.
+func nearest(name string, known []flag) string {
 	var names []string
 	begin := name[:min(len(name), 3)]
 	for _, f := range known {
@@ -106,7 +103,7 @@ func (d *draft) suggest(name string, known []flag) string {
 			names = append(names, f.name)
 		}
 	}
-	return strictyaml.Suggest(name, names)
+	return strictyaml.DidYouMean(name, names)
 }
 
 // isFlag tells a flag from a value; a negative number is a value.

@@ -59,6 +59,15 @@ func gatewayFlags(d *draft, kind string) []flag {
 				d.alias(line, "--model-alias", p, "=")
 			}
 		}},
+		{name: "cors-allowed-origins", takes: many, do: func(_ int, origins []string) {
+			var pages []string
+			for _, o := range origins {
+				pages = append(pages, strings.ToLower(strings.TrimRight(o, "/")))
+			}
+			if !slices.Contains(pages, "*") { // engines say it is any, unless pages are named
+				d.set("cors.origins", pages)
+			}
+		}},
 	}, gatewayPods(d, kind), gatewayNone(), gatewayNothing())
 }
 
@@ -89,7 +98,6 @@ func gatewayNone() []flag {
 		none("the log goes to standard error", "log-dir"),
 		none("models are what endpoints serve, any number of them", "enable-igw", "enable-igw-model-routing"),
 		none(spansGo, "enable-trace", "otlp-traces-endpoint"),
-		none("browsers are not served: put a gateway in front", "cors-allowed-origins"),
 		none("buckets of histograms are fixed", "prometheus-duration-buckets"))
 }
 

@@ -128,8 +128,11 @@ func find(router string) (reader, error) {
 			return r, nil
 		}
 	}
-	return reader{}, fmt.Errorf("%w %q%s; known: %s", ErrUnknown, router, strictyaml.DidYouMean(router, Names()),
-		strings.Join(Names(), ", "))
+	hint := strictyaml.DidYouMean(router, Names())
+	if slices.Contains([]string{"litellm", "nginx", "envoy"}, strings.ToLower(router)) {
+		hint = "; docs/migrating-proxies.md has its settings beside ours"
+	}
+	return reader{}, fmt.Errorf("%w %q%s; known: %s", ErrUnknown, router, hint, strings.Join(Names(), ", "))
 }
 
 // isCommand reports whether a text is a command line: its first line that says something has a flag in it, or goes on

@@ -18,9 +18,12 @@ import (
 
 // Introduce says what is about to be replayed.
 func Introduce(w io.Writer, t *trace.Trace, f simrig.Fleet, p trace.Plan) {
-	d := p.Demand
-	fmt.Fprintf(w, "%s (%s): %d requests of %d conversations,\n%.0f prompt and %.0f answer tokens on average\n",
-		t.Name, t.Format, d.Turns, d.Sessions, float64(d.Prompt)/float64(d.Turns), float64(d.Output)/float64(d.Turns))
+	d, name := p.Demand, t.Name
+	if name != string(t.Format) {
+		name += " (" + string(t.Format) + ")"
+	}
+	fmt.Fprintf(w, "%s: %d requests of %d conversations,\n%.0f prompt and %.0f answer tokens on average\n",
+		name, d.Turns, d.Sessions, float64(d.Prompt)/float64(d.Turns), float64(d.Output)/float64(d.Turns))
 	fmt.Fprintf(w,
 		"%d endpoints; load %.2f of their %.1f requests a second with an unlimited cache,\nwhich would find %.1f %%",
 		len(f.Endpoints), p.Load, f.Capacity(d), 100*d.IdealHitRate())

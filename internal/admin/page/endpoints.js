@@ -155,13 +155,16 @@ function showTotals() {
     if (e.state === "up" && !e.draining && !e.gone && !waits(e)) up++;
   }
   const s = stats.served || {}, past = looks.get(""), from = past && past.length > 1 ? past[0].at : seenAt - 1000 * stats.uptime_seconds;
+  // what admission says is shown where it may hold anybody
+  const holds = stats.held > 0 || [...fleet.values()].some((e) => e.working_room > 0);
+  $("heads").parentNode.parentNode.classList.toggle("unheld", !holds);
   const rate = grew("", s, "requests") / Math.max(1, (seenAt - from) / 1000);
   $("totals").replaceChildren(
     total("endpoints", up + " of " + fleet.size, "that take requests, of all"),
     total("requests/s", rate < 10 ? rate.toFixed(1) : count(rate), "over the last minute"),
     total("running", count(running)),
     total("queued", count(queued), "requests that wait in the router"),
-    total("held", count(stats.held || 0), "sessions whose next turn waits until the engines' caches have room (admission)"),
+    ...holds ? [total("held", count(stats.held || 0), "sessions whose next turn waits until the engines' caches have room (admission)")] : [],
     total("hit rate", percent(hitRate("", s)), "share of prompt tokens found in engines' caches, over the last minute"),
     total("TTFT p50", seconds(s.ttft_p50_seconds), "of the newest 256 streamed answers"),
     total("TTFT p90", seconds(s.ttft_p90_seconds), "of the newest 256 streamed answers"),
