@@ -3,6 +3,7 @@ package warmpath_test
 import (
 	"go/ast"
 	"go/token"
+	"io/fs"
 	"net/url"
 	"os"
 	"path"
@@ -162,6 +163,43 @@ func TestLabelsNamedInDocsExist(t *testing.T) {
 	})
 	if err != nil || seen < 10 {
 		t.Fatal(err, seen)
+	}
+}
+
+// TestConstantsNamedInDocsExist: the constants of the table in docs/mechanisms.md are those of the code.
+func TestConstantsNamedInDocsExist(t *testing.T) {
+	var code strings.Builder
+	for _, dir := range []string{"fit", "policy", "route"} {
+		err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(name)
+			code.Write(text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	constant := regexp.MustCompile(`(?m)^\s*(?:const )?(\w+)(?: [\w.]+)? += `)
+	known := map[string]bool{}
+	for _, m := range constant.FindAllStringSubmatch(code.String(), -1) {
+		known[m[1]] = true
+	}
+	_, table, _ := strings.Cut(pages(t)["docs/mechanisms.md"], "| Other constants |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	name, seen := regexp.MustCompile("`([A-Za-z]+)`"), 0
+	for row := range strings.Lines(strings.TrimSpace(table)) {
+		cells := strings.Split(row, "|")
+		for _, m := range name.FindAllStringSubmatch(cells[max(0, len(cells)-2)], -1) {
+			if seen++; !known[m[1]] {
+				t.Errorf("docs/mechanisms.md names the constant %s, which the code does not have", m[1])
+			}
+		}
+	}
+	if seen < 20 {
+		t.Errorf("read %d constants of docs/mechanisms.md", seen)
 	}
 }
 

@@ -192,7 +192,8 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 		add(warn, e.Name, cachedFlag(e.Kind), "It does not report cached tokens, so the hit rate is estimated.")
 	}
 	if e.CacheLosses > 0 && st.UptimeSeconds > 0 {
-		add(note, e.Name, "If it was restarted or sent to sleep, nothing is to be done. Otherwise look why its process ends.",
+		add(note, e.Name,
+			"If it was restarted or sent to sleep, nothing is to be done. Otherwise look why its process ends.",
 			"Losses of its cache: %d.", e.CacheLosses)
 	}
 }

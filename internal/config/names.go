@@ -69,8 +69,9 @@ func (c Config) aliasesOfAliases() (out []string) {
 	for _, a := range aliases {
 		for _, m := range a.Models {
 			if len(of[m]) > 0 && !models[m] {
-				out = append(out, fmt.Sprintf("models.aliases.%s: %s is an alias too, and is not looked up again: write %s",
-					a.Name, m, strings.Join(of[m], ", ")))
+				out = append(out,
+					fmt.Sprintf("models.aliases.%s: %s is an alias too, and is not looked up again: write %s",
+						a.Name, m, strings.Join(of[m], ", ")))
 			}
 		}
 	}

@@ -29,7 +29,8 @@ func TestEverySplitIsExplained(t *testing.T) {
 	}
 }
 
-// TestWhatALegIsDue: a leg's own candidates say when its own part is done, and what generates nothing has no first token.
+// TestWhatALegIsDue: a leg's own candidates say when its own part is done, and what generates nothing has no first
+// token.
 func TestWhatALegIsDue(t *testing.T) {
 	for leg, want := range map[string]string{
 		"":        "the first token is due in 80 ms",

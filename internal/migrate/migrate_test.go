@@ -373,7 +373,8 @@ func TestMalformedFiles(t *testing.T) {
 		t.Errorf("too large: %v", err)
 	}
 	if _, err := File("nginx", "f", nil); !errors.Is(err, ErrUnknown) ||
-		!strings.Contains(err.Error(), "docs/migrating-proxies.md has its settings beside ours; known: trtllm, smg, vllm-router, production-stack, llm-d") {
+		!strings.Contains(err.Error(), "docs/migrating-proxies.md has its settings beside ours; known: trtllm, smg, "+
+			"vllm-router, production-stack, llm-d") {
 		t.Errorf("nginx: %v", err)
 	}
 }

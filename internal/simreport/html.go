@@ -134,7 +134,7 @@ func places(rows []figures.Figures) g.Node {
 		f := &rows[i]
 		cells = append(cells, []string{
 			f.Policy, percent(f.HitRate), percent(f.Predicted), percent(f.HostShare), digits(3, f.WorkCV),
-			digits(2, f.WorkMaxMin), digits(3, f.FirstTurnCV), percent(f.HomeShare), digits(2, f.QueueMean),
+			maxMin(f.WorkMaxMin), digits(3, f.FirstTurnCV), percent(f.HomeShare), digits(2, f.QueueMean),
 			fmt.Sprint(f.QueueMax), fmt.Sprint(f.Evictions), fmt.Sprint(f.Preemptions), percent(f.Utilisation),
 			fmt.Sprint(f.Retries), megabytes(f.RouterBytes), digits(1, f.WallS),
 		})

@@ -36,7 +36,7 @@ func Tables(w io.Writer, runs []*simrun.Run) {
 		)
 		places.Row(
 			s.Title(), percent(f.HitRate), percent(f.Predicted), percent(f.HomeShare), fmt.Sprintf("%.3f", f.WorkCV),
-			fmt.Sprintf("%.2f", f.WorkMaxMin), fmt.Sprintf("%.3f", f.FirstTurnCV),
+			maxMin(f.WorkMaxMin), fmt.Sprintf("%.3f", f.FirstTurnCV),
 		)
 		shares.Row(
 			s.Title(), fmt.Sprintf("%.3f", f.RequestsCV), fmt.Sprintf("%.3f", f.LeastMean), whole(f.OutputPerS),
@@ -57,6 +57,14 @@ func Tables(w io.Writer, runs []*simrun.Run) {
 	writeSplit(w, runs)
 	legend(w, runs)
 	verdict(w, runs)
+}
+
+// maxMin is the most over the least, which nothing is where that is 0.
+func maxMin(x float64) string {
+	if x == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", x)
 }
 
 // Fewest shows, for each of the kinds of run, the replay with the fewest endpoints of which share is good, or none: nil

@@ -261,9 +261,11 @@ func (d *decoder) mapping(path string, n ast.Node, out reflect.Value) {
 	})
 }
 
-// entries calls do for each entry of a mapping, which is to become a t. A repeated key is a fault; keys merged by "<<" yield to those written
-// out.
-func (d *decoder) entries(path string, n ast.Node, t reflect.Type, do func(key string, keyNode, v ast.Node)) {
+// entries calls do for each entry of a mapping, which is to become a t. A repeated key is a fault; keys merged by "<<"
+// yield to those written out.
+func (d *decoder) entries(
+	path string, n ast.Node, t reflect.Type, do func(key string, keyNode, v ast.Node),
+) {
 	var values []*ast.MappingValueNode
 	switch m := n.(type) {
 	case *ast.MappingNode:
