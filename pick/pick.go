@@ -416,8 +416,8 @@ func (v *View) Shared(c *Candidate) int {
 	return tokens
 }
 
-// Reason is the word that says why an endpoint was chosen, used as metric label, in logs and in golden traces. The set
-// is small and closed.
+// Reason is the word that says why an endpoint was chosen, used as metric label, in logs and in golden traces. A
+// policy has few, and declares its own.
 type Reason string
 
 // Reasons common to all policies; each policy declares its own beside it.

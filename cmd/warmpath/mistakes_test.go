@@ -34,6 +34,10 @@ func TestMistakesSayWhatToDo(t *testing.T) {
 		[]byte("engine_tls: {ca_file: ca.pem}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "pem.yaml"),
+		[]byte("tls: {cert: tab.yaml, key: tls.yaml}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct{ line, want string }{
 		{"check -c tls.yaml", `tls.yaml:1:14: unknown key "ca_file"; here it is "ca"`},
 		{"engine --speed 0", "--speed must be above 0 (1 is real time), got 0"},
@@ -58,6 +62,7 @@ func TestMistakesSayWhatToDo(t *testing.T) {
 			"must name an address of this machine, or 0.0.0.0 for all of them",
 		},
 		{"serve -c none.yaml", "no such file or directory: write one with warmpath init -o none.yaml"},
+		{"check -c pem.yaml", "pem.yaml:1:1: tls: tab.yaml with the key tls.yaml: tls: failed to find any PEM data"},
 		{"check -c tab.yaml", "tab.yaml:2:1: a tab is no indentation in YAML; use spaces"},
 		{"check none.yaml", "did you mean --config none.yaml; see warmpath check --help"},
 		{

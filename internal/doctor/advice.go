@@ -38,7 +38,7 @@ func (r *Report) advise() {
 	f := flags[fleet.Kind(r.Kind)]
 	if !r.Healthy {
 		add("The router would send it nothing. Check the address and port, that the engine has loaded its model, " +
-			"and TLS and key (--key).")
+			"TLS (SSL_CERT_FILE names a file with authorities to doctor, engine_tls.ca to the router) and key (--key).")
 		return
 	}
 	if r.Router {

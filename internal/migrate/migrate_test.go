@@ -358,6 +358,10 @@ func TestMalformedFiles(t *testing.T) {
 		{"trtllm", "a: [1\nb: 2\n", "f:2: "},
 		{"trtllm", "- a\n", "f:1: a mapping of settings is wanted"},
 		{"trtllm", "a: 1\n---\nb: 2\n", "f:3: a second document"},
+		{
+			"production-stack", "apiVersion: v1\n---\nkind: b\n",
+			"f:3: a second document; one file holds one; of manifests give the command line",
+		},
 		{"llm-d", "a: *b\n", "f:1: the alias *b stands for nothing"},
 		{"llm-d", "a: &a [*a]\n", "f:1: "},
 		{"smg", "smg launch --x \\\n 'y\n", "f:2: the quote ' is not closed"},

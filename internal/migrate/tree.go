@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,8 +48,12 @@ func parseTree(file string, data []byte) (*node, error) {
 			continue
 		}
 		if i > 0 && root.items != nil {
-			return nil, fmt.Errorf("%s:%d: a second document; one file holds one",
-				file, doc.Body.GetToken().Position.Line)
+			hint := ""
+			if bytes.Contains(data, []byte("apiVersion:")) {
+				hint = "; of manifests give the command line of the router's container, after --"
+			}
+			return nil, fmt.Errorf("%s:%d: a second document; one file holds one%s",
+				file, doc.Body.GetToken().Position.Line, hint)
 		}
 		if root, err = b.build("", doc.Body, 0); err != nil {
 			return nil, fmt.Errorf("%s:%w", file, err)

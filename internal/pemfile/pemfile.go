@@ -36,5 +36,9 @@ func KeyPair(chain, key string) (tls.Certificate, error) {
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	return tls.X509KeyPair(certificates, private)
+	pair, err := tls.X509KeyPair(certificates, private)
+	if err != nil {
+		return pair, fmt.Errorf("%s with the key %s: %w", chain, key, err)
+	}
+	return pair, nil
 }
