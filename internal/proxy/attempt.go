@@ -511,7 +511,8 @@ func (a *attempt) judge(res *http.Response) {
 		}
 	}
 	if a.fin.Outcome == fleet.Busy {
-		a.fin.RetryAfter, a.fin.Limited = fault.RetryAfter(res.Header), res.StatusCode == http.StatusTooManyRequests
+		a.fin.RetryAfter = fault.RetryAfter(res.Header, time.Now())
+		a.fin.Limited = res.StatusCode == http.StatusTooManyRequests
 	}
 }
 

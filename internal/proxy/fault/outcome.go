@@ -34,11 +34,17 @@ func OutcomeOfError(code int) fleet.Outcome {
 	return fleet.EngineError
 }
 
-// RetryAfter reads the delay form of Retry-After (RFC 9110, section 10.2.3); 0 when there is none.
-func RetryAfter(h http.Header) time.Duration {
-	s, err := strconv.Atoi(strings.TrimSpace(h.Get("Retry-After")))
-	if err != nil || s < 0 {
-		return 0
+// RetryAfter reads Retry-After, a delay or a date (RFC 9110, section 10.2.3), an hour at most; 0 when there is none. A
+// date counts from that of the answer, by the same clock.
+func RetryAfter(h http.Header, now time.Time) time.Duration {
+	value, wait := strings.TrimSpace(h.Get("Retry-After")), time.Duration(0)
+	if s, err := strconv.Atoi(value); err == nil {
+		wait = time.Duration(min(max(s, 0), 3600)) * time.Second
+	} else if until, err := http.ParseTime(value); err == nil {
+		if said, err := http.ParseTime(h.Get("Date")); err == nil {
+			now = said
+		}
+		wait = until.Sub(now)
 	}
-	return time.Duration(min(s, 3600)) * time.Second
+	return min(max(wait, 0), time.Hour)
 }

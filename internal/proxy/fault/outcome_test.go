@@ -1,0 +1,35 @@
+package fault
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	at := func(d time.Duration) string { return now.Add(d).Format(http.TimeFormat) }
+	for _, tt := range []struct {
+		after, date string
+		want        time.Duration
+	}{
+		{"", "", 0},
+		{"20", "", 20 * time.Second},
+		{" 20 ", "", 20 * time.Second},
+		{"-1", "", 0},
+		{"1.5", "", 0},
+		{"soon", "", 0},
+		{"9999999999999999999999", "", 0},
+		{"7200", "", time.Hour},
+		{at(30 * time.Second), "", 30 * time.Second},
+		{at(-30 * time.Second), "", 0},
+		{at(48 * time.Hour), "", time.Hour},
+		{at(10*time.Minute + 30*time.Second), at(10 * time.Minute), 30 * time.Second}, // the engine's clock is fast
+		{at(30 * time.Second), "no date", 30 * time.Second},
+	} {
+		h := http.Header{"Retry-After": {tt.after}, "Date": {tt.date}}
+		if got := RetryAfter(h, now); got != tt.want {
+			t.Errorf("Retry-After %q, Date %q: %v, want %v", tt.after, tt.date, got, tt.want)
+		}
+	}
+}
