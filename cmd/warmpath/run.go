@@ -61,6 +61,7 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	}
 	greet(talk, e, r, cfg, log)
 	notify(daemon.SdNotifyReady)
+	tuners.Go(func() { panics.Catch(log, panics.Files, func() { feedWatchdog(tuning, func() { r.fleet.Ready() }) }) })
 	select {
 	case <-ctx.Done():
 		// in JSON a duration would be a number
