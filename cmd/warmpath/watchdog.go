@@ -7,9 +7,9 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// feedWatchdog tells systemd, where the unit has WatchdogSec, that the process works (sd_watchdog_enabled(3)): each time
-// that alive, which does what every request needs, has returned. systemd aborts a process that it does not hear for so
-// long, whose log then has the stacks, and starts another.
+// feedWatchdog tells systemd, where the unit has WatchdogSec, that the process works (sd_watchdog_enabled(3)): each
+// time that alive, which does what every request needs, has returned. systemd aborts a process that it does not hear
+// for so long, whose log then has the stacks, and starts another.
 func feedWatchdog(ctx context.Context, alive func()) {
 	limit, err := daemon.SdWatchdogEnabled(false)
 	if err != nil || limit <= 0 {

@@ -17,7 +17,10 @@ func OutcomeOf(status int) fleet.Outcome {
 	switch {
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || status == overloaded:
 		return fleet.Busy
-	case status >= 500 && status != http.StatusNotImplemented:
+	case status >= 500 && status != http.StatusNotImplemented,
+		// Hugging Face's servers, where their backend failed (text-generation-inference, text-embeddings-inference:
+		// From<InferError>, From<&ErrorType> for StatusCode)
+		status == http.StatusFailedDependency:
 		return fleet.EngineError
 	case status >= 400:
 		return fleet.ClientError

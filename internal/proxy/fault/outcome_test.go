@@ -4,7 +4,21 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
 )
+
+func TestOutcomeOf(t *testing.T) {
+	for status, want := range map[int]fleet.Outcome{
+		200: fleet.OK, 307: fleet.OK, 400: fleet.ClientError, 413: fleet.ClientError, 422: fleet.ClientError,
+		424: fleet.EngineError, 429: fleet.Busy, 500: fleet.EngineError, 501: fleet.ClientError, 502: fleet.EngineError,
+		503: fleet.Busy, 529: fleet.Busy,
+	} {
+		if got := OutcomeOf(status); got != want {
+			t.Errorf("%d: %s, want %s", status, got, want)
+		}
+	}
+}
 
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -198,8 +198,8 @@ func saltField(kind fleet.Kind, api prompt.API, path string) string {
 }
 
 // vllmSalts lists the other paths at which vLLM takes a salt: where its requests are a PoolingBasicRequestMixin
-// (entrypoints/pooling/base/protocol.py), and those of generate, decisions and batches of chats. Versions that know the
-// path and not the salt pass over it.
+// (entrypoints/pooling/base/protocol.py), whose older versions pass over it, and those of generate, decisions and
+// batches of chats.
 func vllmSalts(path string) bool {
 	switch path {
 	case "/pooling", "/classify", "/score", "/v1/score", "/rerank", "/v1/rerank", "/v2/rerank",
