@@ -42,7 +42,7 @@ func Absent(status int, body []byte) Absence {
 	default:
 		return AbsentNothing
 	}
-	text := strings.ToLower(strings.Trim(absentText(body), " \t\r\n."))
+	text := unaddressed(strings.ToLower(strings.Trim(absentText(body), " \t\r\n.")))
 	switch {
 	case status == 400 && !aboutModel(text):
 		return AbsentNothing
@@ -55,6 +55,15 @@ func Absent(status int, body []byte) Absence {
 		return AbsentPath
 	}
 	return AbsentOther
+}
+
+// unaddressed is a message without the worker that Xinference says before it: "[address=0.0.0.0:51672, pid=57224] Model
+// not found, uid: m-0", which it answers also where that worker has died.
+func unaddressed(text string) string {
+	if _, said, found := strings.Cut(text, "] "); found && strings.HasPrefix(text, "[address=") {
+		return said
+	}
+	return text
 }
 
 // bare reports whether a body is a text or a page, as of a web server or a proxy before engines ("default backend -
@@ -101,6 +110,7 @@ func gatewayLacks(text string) bool {
 func aboutModel(text string) bool {
 	for _, begins := range [...]string{
 		"model ", "model: ", "the model ", "no model ", "no such model", "unknown model", // llama.cpp as a router, vLLM
+		"no models are ", // TabbyAPI
 		// SGLang 0.5
 		"adapter ", "lora ", "the lora ", "no such adapter", "no such lora", "the following requested lora adapters ",
 	} {

@@ -95,6 +95,16 @@ func TestAbsent(t *testing.T) {
 			`{"error":{"code":400,"message":"model 'm' not found","type":"invalid_request_error"}}`, AbsentModel,
 		},
 		{"text, 400", 400, "Unknown model: m", AbsentModel},
+		{
+			"Xinference", 400,
+			`{"detail":"[address=0.0.0.0:51672, pid=57224] Model not found, uid: qwen-1-0"}`, AbsentModel,
+		},
+		{"Xinference, the list", 400, `{"detail":"Model not found in the model list, uid: qwen"}`, AbsentModel},
+		{
+			"Xinference, something else", 400,
+			`{"detail":"[address=0.0.0.0:51672, pid=57224] Image not found: https://x/model not found"}`, AbsentNothing,
+		},
+		{"TabbyAPI", 400, `{"detail":"No models are currently loaded."}`, AbsentModel},
 		{"llama-swap", 400, `{"error":"could not find suitable inference handler for m"}`, AbsentModel},
 		{"llama-swap, as a text", 400, "could not find suitable inference handler for m", AbsentModel},
 		{

@@ -492,7 +492,7 @@ func (a *attempt) keyRefused() bool { return a.status == http.StatusUnauthorized
 
 // judge sets the lease's outcome from the status of an answer.
 func (a *attempt) judge(res *http.Response) {
-	a.fin.Outcome = fault.OutcomeOf(res.StatusCode)
+	a.fin.Outcome = fault.OutcomeOf(fault.Status(res))
 	if a.keyRefused() {
 		a.fin.Outcome = fleet.EngineError
 		a.c.p.log.Warn("the engine refuses the key that the router has for it (api_key)", "endpoint", a.d.Endpoint.Name)

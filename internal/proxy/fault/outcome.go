@@ -12,7 +12,19 @@ import (
 // overloaded is the status of Anthropic's overloaded_error (Anthropic API, "Errors").
 const overloaded = 529
 
-// OutcomeOf is the outcome of an attempt by the status of its answer.
+// Status is the status that an answer stands for. Azure ML's endpoints answer 424 for whatever the server behind them
+// says but 200, whose own status is in a header.
+func Status(res *http.Response) int {
+	if res.StatusCode == http.StatusFailedDependency {
+		own, err := strconv.Atoi(res.Header.Get("Ms-Azureml-Model-Error-Statuscode"))
+		if err == nil && own >= http.StatusBadRequest {
+			return own
+		}
+	}
+	return res.StatusCode
+}
+
+// OutcomeOf is the outcome of an attempt by the status that its answer stands for.
 func OutcomeOf(status int) fleet.Outcome {
 	switch {
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || status == overloaded:

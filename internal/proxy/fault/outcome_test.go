@@ -20,6 +20,24 @@ func TestOutcomeOf(t *testing.T) {
 	}
 }
 
+func TestStatus(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		own    string
+		want   int
+	}{
+		{424, "", 424}, {424, "400", 400}, {424, "503", 503}, {424, "200", 424}, {424, "none", 424}, {500, "400", 500},
+	} {
+		h := http.Header{}
+		if tt.own != "" {
+			h.Set("ms-azureml-model-error-statuscode", tt.own)
+		}
+		if got := Status(&http.Response{StatusCode: tt.status, Header: h}); got != tt.want {
+			t.Errorf("%d with %q: %d, want %d", tt.status, tt.own, got, tt.want)
+		}
+	}
+}
+
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	at := func(d time.Duration) string { return now.Add(d).Format(http.TimeFormat) }
