@@ -138,7 +138,7 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 	s := EndpointStatus{
 		Endpoint: ep.Spec(), Kind: ep.Kind(), Source: ep.Source(), State: r.health.State(now, ep.Slot()),
 		Draining: ep.Draining(), Gone: ep.Gone(), Ramp: r.health.Ramp(now, ep.Slot()),
-		Load: r.backlog.Load(ep.Slot()), Report: ep.Report(), Models: ep.Models(), Requests: ep.Requests(),
+		Load: r.backlog.Load(ep.Slot()), Report: ep.Report(), Models: slices.Collect(ep.Models()), Requests: ep.Requests(),
 		Failures: r.health.Failures(ep.Slot()), Silent: r.health.IsSilent(now, ep.Slot()),
 		Mute:        r.health.MuteFor(now, ep.Slot()),
 		CacheLosses: r.cache.Losses(ep.Slot()), CacheTokens: r.cache.Capacity(ep.Slot()),
@@ -180,8 +180,10 @@ func (r *Router) Each(f func(*fleet.Endpoint)) {
 // EachModel calls f with the models that endpoints list, and the base of each adapter, until f returns false.
 func (r *Router) EachModel(f func(kind fleet.Kind, id, parent string) bool) {
 	for ep := range r.registry.All() {
-		if kind := ep.Kind(); !ep.Gone() && !ep.EachModel(func(id, parent string) bool { return f(kind, id, parent) }) {
-			return
+		for m := range ep.Models() {
+			if !ep.Gone() && !f(ep.Kind(), m.ID, m.Parent) {
+				return
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ func (r Reader) Keyed(key uint64) Pool { return r.t.byKey[key] }
 
 // NameOf is the model or alias whose name has a hash, "" for none that an endpoint serves. It looks through all
 // endpoints. A name that is both is the alias.
-func (r Reader) NameOf(key uint64) (name string) {
+func (r Reader) NameOf(key uint64) string {
 	if key == registry.NameHash(Any) {
 		return Any
 	}
@@ -49,17 +50,28 @@ func (r Reader) NameOf(key uint64) (name string) {
 		}
 		return ""
 	}
-	for e := range r.t.endpoints.All() {
-		if !e.Gone() && !e.EachModel(func(id, _ string) bool {
-			if registry.NameHash(id) == key {
-				name = id
-			}
-			return name == ""
-		}) {
-			break
+	for m := range r.models() {
+		if registry.NameHash(m.ID) == key {
+			return m.ID
 		}
 	}
-	return name
+	return ""
+}
+
+// models goes through the models of the endpoints that have not left, some several times.
+func (r Reader) models() iter.Seq2[fleet.Model, registry.Endpoint] {
+	return func(yield func(fleet.Model, registry.Endpoint) bool) {
+		for e := range r.t.endpoints.All() {
+			if e.Gone() {
+				continue
+			}
+			for m := range e.Models() {
+				if !yield(m, e) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // fill makes the members of a pool anew: the endpoints that serve a model, an alias, any model ("*"), or all ("").
@@ -124,20 +136,15 @@ func (s *state) called(model string) int32 {
 func (r Reader) Models() []fleet.ModelStatus {
 	var out []fleet.ModelStatus
 	index := map[string]int{}
-	for e := range r.t.endpoints.All() {
-		if e.Gone() {
-			continue
+	for m, e := range r.models() {
+		i, ok := index[m.ID]
+		if !ok {
+			i = len(out)
+			index[m.ID] = i
+			out = append(out, fleet.ModelStatus{ID: m.ID, Parent: m.Parent})
 		}
-		for _, m := range e.Models() {
-			i, ok := index[m.ID]
-			if !ok {
-				i = len(out)
-				index[m.ID] = i
-				out = append(out, fleet.ModelStatus{ID: m.ID, Parent: m.Parent})
-			}
-			out[i].ContextTokens = max(out[i].ContextTokens, m.ContextTokens)
-			out[i].Endpoints = append(out[i].Endpoints, e.Name())
-		}
+		out[i].ContextTokens = max(out[i].ContextTokens, m.ContextTokens)
+		out[i].Endpoints = append(out[i].Endpoints, e.Name())
 	}
 	for _, a := range r.t.cfg.Aliases {
 		_, real := index[a.Name]
@@ -203,10 +210,9 @@ func (t *Table) Names() []string {
 		names = append(names, a.Name)
 	}
 	for e := range t.endpoints.All() {
-		e.EachModel(func(id, _ string) bool {
-			names = append(names, id)
-			return true
-		})
+		for m := range e.Models() {
+			names = append(names, m.ID)
+		}
 	}
 	slices.Sort(names)
 	t.names, t.namedAt = slices.Compact(names), t.endpoints.Generation()
@@ -277,15 +283,12 @@ func (r Reader) Serving(m Member, to []Member, others *Others) []Member {
 type Others struct{ list []member }
 
 // SomeNames lists models and aliases by name, sorted, up to MostNames.
-func (r Reader) SomeNames() []string {
-	var ids []string
-	for e := range r.t.endpoints.All() {
-		if !e.Gone() && !e.EachModel(func(id, _ string) bool {
-			if !slices.Contains(ids, id) {
-				ids = append(ids, id)
-			}
-			return len(ids) < MostNames
-		}) {
+func (r Reader) SomeNames() (ids []string) {
+	for m := range r.models() {
+		if !slices.Contains(ids, m.ID) {
+			ids = append(ids, m.ID)
+		}
+		if len(ids) == MostNames {
 			break
 		}
 	}

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -263,24 +264,18 @@ func (e Endpoint) Context() int {
 	return longest
 }
 
-// EachModel calls f with each of its models and the base of an adapter, as Models lists them, until f returns false.
-func (e Endpoint) EachModel(f func(id, parent string) bool) bool {
-	reported := e.r.report.Models
-	for i := range reported {
-		if len(e.r.spec.Models) == 0 && !f(reported[i].ID, reported[i].Parent) {
-			return false
+// Models goes through its models: the declared ones, else the reported ones.
+func (e Endpoint) Models() iter.Seq[fleet.Model] {
+	if len(e.r.spec.Models) == 0 {
+		return slices.Values(e.r.report.Models)
+	}
+	return func(yield func(fleet.Model) bool) {
+		for i := range e.r.spec.Models {
+			if m, _, _ := e.Serves(e.r.spec.Models[i : i+1]); !yield(m) {
+				return
+			}
 		}
 	}
-	for _, id := range e.r.spec.Models {
-		parent := ""
-		if i := slices.IndexFunc(reported, func(m fleet.Model) bool { return m.ID == id }); i >= 0 {
-			parent = reported[i].Parent
-		}
-		if !f(id, parent) {
-			return false
-		}
-	}
-	return true
 }
 
 // Base is its model that is not an adapter, "" for none; several reports that there are more.
@@ -289,43 +284,24 @@ func (e Endpoint) Base() (id string, several bool) { return e.r.base, e.r.bases 
 // noteBase notes what Base returns.
 func (e Endpoint) noteBase() {
 	e.r.base, e.r.bases = "", false
-	e.EachModel(func(id, parent string) bool {
+	for m := range e.Models() {
 		switch {
-		case parent != "" || id == e.r.base:
+		case m.Parent != "" || m.ID == e.r.base:
 		case e.r.base == "":
-			e.r.base = id
+			e.r.base = m.ID
 		default:
 			e.r.bases = true
+			return
 		}
-		return !e.r.bases
-	})
-}
-
-// Models lists its models: the declared ones, else the reported ones.
-func (e Endpoint) Models() []fleet.Model {
-	if len(e.r.spec.Models) == 0 {
-		return slices.Clone(e.r.report.Models)
 	}
-	var out []fleet.Model
-	for _, id := range e.r.spec.Models {
-		m := fleet.Model{ID: id, ContextTokens: e.Context()}
-		for _, reported := range e.r.report.Models {
-			if reported.ID == id {
-				m = reported
-			}
-		}
-		out = append(out, m)
-	}
-	return out
 }
 
 // ModelNames are its models' names, or "" alone when unknown.
-func (e Endpoint) ModelNames() []string {
-	var names []string
-	for _, m := range e.Models() {
+func (e Endpoint) ModelNames() (names []string) {
+	for m := range e.Models() {
 		names = append(names, m.ID)
 	}
-	if len(names) == 0 {
+	if names == nil {
 		return []string{""}
 	}
 	return names

@@ -52,10 +52,9 @@ type Touched struct {
 // touch notes that an endpoint's models change. Call it before and after.
 func (t *Table) touch(e Endpoint) {
 	t.touchEndpoint(e)
-	e.EachModel(func(id, _ string) bool {
-		t.touched.Models = append(t.touched.Models, id)
-		return true
-	})
+	for m := range e.Models() {
+		t.touched.Models = append(t.touched.Models, m.ID)
+	}
 }
 
 // touchModels notes that an endpoint reports other models.
@@ -399,12 +398,11 @@ func (t *Table) Departed(now time.Time, e Endpoint) {
 		t.departed = map[string]time.Time{}
 	}
 	maps.DeleteFunc(t.departed, func(_ string, at time.Time) bool { return now.Sub(at) >= bound.Unproved })
-	e.EachModel(func(id, _ string) bool {
+	for m := range e.Models() {
 		if len(t.departed) < bound.Many {
-			t.departed[id] = now
+			t.departed[m.ID] = now
 		}
-		return true
-	})
+	}
 }
 
 // DepartedSince is how long ago the last endpoint with a model has left, if that is not long ago.
