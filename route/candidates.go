@@ -322,8 +322,9 @@ func fits(req *fleet.Request, ep registry.Endpoint) bool {
 // takes reports whether a member may be given a leg of the request. SGLang's servers serve their role only: in a
 // pool with such decoders whole requests go to endpoints of the role both.
 func (q *asked) takes(m pool.Member, s *search) bool {
-	role, p := m.Role(), q.pool
-	if !p.Splits() || !m.RoleOnly() {
+	ep, p := m.Endpoint(), q.pool
+	role := ep.Role()
+	if !p.Splits() || !ep.RoleOnly() {
 		return role.Takes(s.leg)
 	}
 	switch {
@@ -377,7 +378,7 @@ func (r *readers) elsewhere(q *asked, chosen registry.Endpoint, context int) Awa
 		m := q.pool.Member(i)
 		ep := m.Endpoint()
 		switch has := slices.Contains(q.req.Tried, ep.Name()) || paths.Serves(q.now, ep); {
-		case ep == chosen, ep.Weight() <= 0, !m.Role().Takes(fleet.LegUnsplit): // is not to take it later either
+		case ep == chosen, ep.Weight() <= 0, !ep.Role().Takes(fleet.LegUnsplit): // is not to take it later either
 		case short && m.Context() > tokens:
 			return Away{ep.Name(), NeedContext}
 		case unsure && has && !slices.Contains(q.req.Lacking, ep.Name()):

@@ -165,38 +165,9 @@ type member struct {
 	model   int32  // index of state.models
 	adapter bool   // the model is a LoRA adapter
 	stated  bool   // declared by the configuration; the engine has not listed it
-	// of its endpoint, see Member.Role
-	role     role
-	roleOnly bool
+	// what its endpoint counts among, see state
+	hasRole, half, takesWhole bool
 }
-
-// role is a fleet.Role without a pointer.
-type role uint8
-
-const (
-	both role = iota
-	prefills
-	decodes
-)
-
-func roleOf(r fleet.Role) role {
-	switch r {
-	case fleet.RolePrefill:
-		return prefills
-	case fleet.RoleDecode:
-		return decodes
-	default:
-		return both
-	}
-}
-
-// Role is the endpoint's declared role.
-func (m Member) Role() fleet.Role {
-	return [...]fleet.Role{fleet.RoleBoth, fleet.RolePrefill, fleet.RoleDecode}[m.m.role]
-}
-
-// RoleOnly is registry.Endpoint.RoleOnly.
-func (m Member) RoleOnly() bool { return m.m.roleOnly }
 
 // Endpoint is the endpoint.
 func (m Member) Endpoint() registry.Endpoint { return m.s.endpoints.At(int(m.m.slot)) }

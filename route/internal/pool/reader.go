@@ -117,7 +117,10 @@ func (t *Table) memberOf(e registry.Endpoint, s *state, targets []string) (m mem
 	if !ok {
 		return member{}, false
 	}
-	m.order, m.slot, m.role, m.roleOnly = e.Order(), int32(e.Slot()), roleOf(e.Role()), e.RoleOnly()
+	role := e.Role()
+	m.hasRole, m.half = role != fleet.RoleBoth, role == fleet.RoleDecode && e.RoleOnly()
+	m.takesWhole = role != fleet.RolePrefill && !m.half
+	m.order, m.slot = e.Order(), int32(e.Slot())
 	m.model, m.context, m.adapter = s.called(model.ID), model.ContextTokens, model.Parent != ""
 	return m, true
 }

@@ -204,13 +204,13 @@ const hole = -1
 
 // count adds by to the numbers of members that a member is among.
 func (s *state) count(m *member, by int) {
-	if m.role != both {
+	if m.hasRole {
 		s.roles += by
 	}
-	switch half := m.role == decodes && m.roleOnly; {
-	case half:
+	if m.half {
 		s.halves += by
-	case m.role != prefills:
+	}
+	if m.takesWhole {
 		s.takeWhole += by
 	}
 }
