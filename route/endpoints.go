@@ -12,30 +12,23 @@ import (
 	"github.com/warmpath/warmpath/route/internal/registry"
 )
 
-// turnover is what a declaration changes.
-type turnover struct {
-	changes []Change
-	gone    []uint64 // keys of endpoints that it omits or that are another engine now
-}
-
 // declare applies a snapshot of one source, or a step of one.
-func (r *Router) declare(now time.Time, d *Declared) (changed turnover) {
+func (r *Router) declare(now time.Time, d *Declared, to *effects) {
 	// An endpoint that joins a running fleet ramps up; a fleet that starts together does not.
 	gently := d.Gently || !d.Partly && r.running(now)
 	keep := make(map[string]bool, len(d.Endpoints))
 	for _, spec := range d.Endpoints {
-		r.declareOne(now, spec, d.Source, gently, &changed)
+		r.declareOne(now, spec, d.Source, gently, to)
 		keep[spec.Name] = true
 	}
 	for _, ep := range r.leaving(d, keep) {
-		r.giveUp(now, ep, d.Source, &changed)
+		r.giveUp(now, ep, d.Source, to)
 	}
 	r.tellShortlistOf(now, d)
-	return changed
 }
 
 // declareOne applies a source's declaration of one endpoint. One that joins ramps up if gently is set.
-func (r *Router) declareOne(now time.Time, spec fleet.Endpoint, source string, gently bool, to *turnover) {
+func (r *Router) declareOne(now time.Time, spec fleet.Endpoint, source string, gently bool, to *effects) {
 	old := r.registry.Named(spec.Name)
 	back := old.Exists() && old.Gone() // it has left, and its last requests are running
 	switch {
@@ -47,20 +40,20 @@ func (r *Router) declareOne(now time.Time, spec fleet.Endpoint, source string, g
 			Change{Endpoint: spec.Name, To: fleet.StateUnknown, Detail: "declared by " + source})
 	case old.Source() != source && !back:
 		if r.registry.Another(old, spec, source) {
-			to.changes = append(to.changes, r.remark(old, fmt.Sprintf(
-				"%s declares it too; the declaration by %s applies for as long as there is one", source, old.Source())))
+			r.remark(to, old, fmt.Sprintf(
+				"%s declares it too; the declaration by %s applies for as long as there is one", source, old.Source()))
 		}
 	default:
 		r.redeclare(now, old, spec, source, gently, to)
 	}
 	if back {
-		to.changes = append(to.changes, r.remark(r.registry.Named(spec.Name), "declared again, by "+source))
+		r.remark(to, r.registry.Named(spec.Name), "declared again, by "+source)
 	}
 }
 
 // redeclare applies another declaration of an endpoint. Where that means another engine, it ramps up if gently is set.
 func (r *Router) redeclare(
-	now time.Time, old registry.Endpoint, spec fleet.Endpoint, source string, gently bool, to *turnover,
+	now time.Time, old registry.Endpoint, spec fleet.Endpoint, source string, gently bool, to *effects,
 ) {
 	if !isOther(old.Spec(), &spec) {
 		r.registry.Redeclare(old, spec, source)
@@ -75,15 +68,15 @@ func (r *Router) redeclare(
 
 // giveUp applies that a source declares an endpoint no more. If it was the one whose declaration applied, the next
 // one's does; without any the endpoint leaves.
-func (r *Router) giveUp(now time.Time, ep registry.Endpoint, source string, to *turnover) {
+func (r *Router) giveUp(now time.Time, ep registry.Endpoint, source string, to *effects) {
 	if ep.Source() != source {
 		r.registry.Withdraw(ep, source)
 		return
 	}
 	if spec, next, ok := r.registry.Next(ep); ok {
 		r.redeclare(now, ep, spec, next, true, to)
-		to.changes = append(to.changes, r.remark(r.registry.Named(spec.Name),
-			fmt.Sprintf("no longer declared by %s; the declaration by %s applies", source, next)))
+		r.remark(to, r.registry.Named(spec.Name),
+			fmt.Sprintf("no longer declared by %s; the declaration by %s applies", source, next))
 		return
 	}
 	r.endpointLeft(now, ep)
@@ -230,18 +223,16 @@ func (r *Router) freeSlot(ep registry.Endpoint) {
 }
 
 // probed applies a report.
-func (r *Router) probed(now time.Time, ev *Probed, to []Change) []Change {
+func (r *Router) probed(now time.Time, ev *Probed, to *effects) {
 	ep := r.registry.NamedAt(ev.Endpoint, ev.URL)
 	if !ep.Exists() {
-		return to
+		return
 	}
 	r.probe(now, ep, ev)
-	if !ep.Current() { // its name speaks of another engine
-		return to
+	if ep.Current() { // else its name speaks of another engine
+		r.changes(now, ep, to)
+		r.tellShortlist(now, ep)
 	}
-	to = r.changes(now, ep, to)
-	r.tellShortlist(now, ep)
-	return to
 }
 
 func (r *Router) probe(now time.Time, ep registry.Endpoint, ev *Probed) {

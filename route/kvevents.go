@@ -64,10 +64,10 @@ func (r *Router) kvApply(now time.Time, ev *KVApplied) {
 }
 
 // kvStreamState applies the state of a stream and reports it.
-func (r *Router) kvStreamState(ev *KVStreamState, to []Change) []Change {
+func (r *Router) kvStreamState(ev *KVStreamState, to *effects) {
 	ep := r.registry.Named(ev.Endpoint)
 	if !ep.Exists() {
-		return to
+		return
 	}
 	if ev.Restart {
 		r.cache.Lost(ep.Slot())
@@ -75,21 +75,19 @@ func (r *Router) kvStreamState(ev *KVStreamState, to []Change) []Change {
 	if ev.Lost || ev.Restart {
 		r.cache.VoidEvents(ep.Slot())
 	}
-	if changed := r.cache.SetStreamState(ep.Slot(), ev.State); !changed && ev.Detail == "" {
-		return to
+	if changed := r.cache.SetStreamState(ep.Slot(), ev.State); changed || ev.Detail != "" {
+		r.remark(to, ep, "KV events: "+ev.Detail)
 	}
-	return append(to, r.remark(ep, "KV events: "+ev.Detail))
 }
 
 // kvTick finds streams that have fallen silent.
-func (r *Router) kvTick(now time.Time, to []Change) []Change {
+func (r *Router) kvTick(now time.Time, to *effects) {
 	for ep := range r.registry.All() {
 		if ep.Current() && r.cache.Tick(now, ep.Slot()) {
-			to = append(to, r.remark(ep, "KV events: silent although blocks must have been stored; "+
-				"cached tokens are taken from answers until events arrive again"))
+			r.remark(to, ep, "KV events: silent although blocks must have been stored; "+
+				"cached tokens are taken from answers until events arrive again")
 		}
 	}
-	return to
 }
 
 // kvTokens applies the token ids of a prompt.

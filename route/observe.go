@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/route/internal/admission"
 	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/health"
@@ -13,20 +12,26 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
+// effects is what events lead to, beside what Observe finds out itself.
+type effects struct {
+	ended   *Ended
+	changes []Change
+	gone    []uint64
+}
+
 // Observe applies an event and returns its log entry.
 func (r *Router) Observe(now time.Time, ev Event) Entry {
-	e := Entry{Now: now, Event: ev}
+	to, known := effects{}, false
 	r.arrivals.Age(now)
 	r.forgetRestored(now)
 	r.replicas.news = r.replicas.news[:0]
 	switch ev := ev.(type) {
 	case Declared:
-		changed := r.declare(now, &ev)
-		e.Changes, e.Gone = changed.changes, changed.gone
+		r.declare(now, &ev, &to)
 	case Probed:
-		e.Changes = r.probed(now, &ev, e.Changes)
+		r.probed(now, &ev, &to)
 	case Drain:
-		e.Changes = r.drain(now, &ev, e.Changes)
+		r.drain(now, &ev, &to)
 	case FirstByte:
 		r.firstByte(now, ev.Lease)
 	case ResponseStarted:
@@ -34,15 +39,15 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	case Transferring:
 		r.transferring(now, ev.Lease)
 	case StreamsAlive:
-		e.Changes = r.streamsAlive(now, &ev, e.Changes)
+		r.streamsAlive(now, &ev, &to)
 	case Finished:
-		e.Ended, e.Changes = r.finished(now, &ev, e.Changes)
+		r.finished(now, &ev, &to)
 	case KVApplied:
 		r.kvApply(now, &ev)
 	case KVStreamState:
-		e.Changes = r.kvStreamState(&ev, e.Changes)
+		r.kvStreamState(&ev, &to)
 	case KVTick:
-		e.Changes = r.kvTick(now, e.Changes)
+		r.kvTick(now, &to)
 	case KVTokens:
 		r.kvTokens(&ev)
 	case Configured:
@@ -50,7 +55,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 			r.pools.RenewPolicies()
 		}
 	case Closed:
-		e.Closed = r.closed(&ev)
+		known = r.closed(&ev)
 	case PeerNews:
 		r.peerNews(now, &ev)
 	case PeerGone:
@@ -62,18 +67,19 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	}
 	r.pools.Refresh()
 	r.registry.Settle()
-	e.Dispatched = r.dispatch(now)
+	dispatched := r.dispatch(now)
 	r.tellHeld(now)
-	e.More = len(e.Dispatched) >= bound.Step
-	e.News = r.replicas.news
-	return e
+	return Entry{
+		Now: now, Event: ev, Ended: to.ended, Changes: to.changes, Gone: to.gone, Closed: known,
+		News: r.replicas.news, Dispatched: dispatched, More: len(dispatched) >= bound.Step,
+	}
 }
 
 // drain begins or ends the draining of an endpoint.
-func (r *Router) drain(now time.Time, ev *Drain, to []Change) []Change {
+func (r *Router) drain(now time.Time, ev *Drain, to *effects) {
 	ep := r.registry.Named(ev.Endpoint)
 	if !ep.Exists() || ep.Draining() != ev.Off {
-		return to
+		return
 	}
 	r.registry.Drain(ep, !ev.Off)
 	r.tellShortlist(now, ep)
@@ -81,7 +87,7 @@ func (r *Router) drain(now time.Time, ev *Drain, to []Change) []Change {
 	if ev.Off {
 		detail = "takes traffic again"
 	}
-	return append(to, r.remark(ep, detail))
+	r.remark(to, ep, detail)
 }
 
 // transferring records that the KV transfer to a decode leg begins.
@@ -93,17 +99,13 @@ func (r *Router) transferring(now time.Time, l fleet.Lease) {
 }
 
 // finished ends a lease, of a held turn too.
-func (r *Router) finished(now time.Time, ev *Finished, to []Change) (ended *Ended, _ []Change) {
-	if admission.IsHold(ev.Lease) {
+func (r *Router) finished(now time.Time, ev *Finished, to *effects) {
+	res := r.reservation(ev.Lease)
+	if res == nil {
 		if !r.admission.EndHold(ev.Lease) {
 			r.doubleFinished++
 		}
-		return nil, to
-	}
-	res := r.reservation(ev.Lease)
-	if res == nil {
-		r.doubleFinished++
-		return nil, to
+		return
 	}
 	n := News{Kind: NewsEnded, Lease: ev.Lease, Outcome: ev.Outcome, Usage: ev.Usage}
 	if ev.Response != "" {
@@ -111,11 +113,10 @@ func (r *Router) finished(now time.Time, ev *Finished, to []Change) (ended *Ende
 	}
 	r.tellNews(n)
 	ep := res.ep
-	ended = r.conclude(now, now, res, ev, n.Response)
+	to.ended = r.conclude(now, now, res, ev, n.Response)
 	if ep.Current() {
-		to = r.changes(now, ep, to)
+		r.changes(now, ep, to)
 	}
-	return ended, to
 }
 
 // responseStarted makes known which endpoint has a response.
@@ -158,16 +159,15 @@ func (r *Router) dispatch(now time.Time) []fleet.Lease {
 	return r.dispatchedLeases
 }
 
-// changes appends an endpoint's changes of state, each once.
-func (r *Router) changes(now time.Time, ep registry.Endpoint, to []Change) []Change {
+// changes tells an endpoint's changes of state, each once.
+func (r *Router) changes(now time.Time, ep registry.Endpoint, to *effects) {
 	r.health.Changes(now, ep.Slot(), func(c health.Change) {
-		to = append(to, Change{Endpoint: ep.Name(), From: c.From, To: c.To, Detail: c.Detail})
+		to.changes = append(to.changes, Change{Endpoint: ep.Name(), From: c.From, To: c.To, Detail: c.Detail})
 	})
-	return to
 }
 
-// remark is a line about an endpoint whose state does not change.
-func (r *Router) remark(ep registry.Endpoint, detail string) Change {
+// remark tells a line about an endpoint whose state does not change.
+func (r *Router) remark(to *effects, ep registry.Endpoint, detail string) {
 	state := r.health.Reported(ep.Slot())
-	return Change{Endpoint: ep.Name(), From: state, To: state, Detail: detail}
+	to.changes = append(to.changes, Change{Endpoint: ep.Name(), From: state, To: state, Detail: detail})
 }

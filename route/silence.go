@@ -10,7 +10,7 @@ import (
 )
 
 // streamsAlive records the signs of life of running streams, and has health judge endpoints that say nothing.
-func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Change {
+func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to *effects) {
 	several := false
 	for _, s := range ev.Signs {
 		if res := r.reservation(s.Lease); res != nil {
@@ -31,7 +31,7 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Ch
 			}
 		}
 		several = several || r.health.HasServices(ep.Slot())
-		to = r.changes(now, ep, to)
+		r.changes(now, ep, to)
 	}
 	r.health.UnmuteUntried(now)
 	if several && r.cfg.Silent >= 0 {
@@ -42,7 +42,6 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Ch
 		}
 		r.health.ListenToServices(now, r.unbegun(now))
 	}
-	return to
 }
 
 // waiting is what an endpoint was sent and has not answered.

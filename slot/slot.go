@@ -74,6 +74,14 @@ func (t *Table[T]) Each(f func(*T)) {
 	}
 }
 
+// Order is slots in the order in which they were appended.
+type Order []int
+
+// Remove takes out a slot, if it is there.
+func (o *Order) Remove(slot int) {
+	*o = slices.DeleteFunc(*o, func(s int) bool { return s == slot })
+}
+
 // List is slots in a fixed order, to be read only.
 type List struct{ slots []int32 }
 

@@ -35,3 +35,12 @@ func TestTable(t *testing.T) {
 		t.Error("a row is found after Reset")
 	}
 }
+
+func TestOrder(t *testing.T) {
+	o := Order{3, 1, 2}
+	o.Remove(1)
+	o.Remove(7)
+	if !slices.Equal(o, Order{3, 2}) {
+		t.Errorf("slots are %v", o)
+	}
+}

@@ -60,7 +60,7 @@ type Table struct {
 	Reader
 	off        bool
 	endpoints  slot.Table[endpoint]
-	slots      []int // of the endpoints, in order of declaration
+	slots      slot.Order // of the endpoints, in order of declaration
 	members    map[session.Key]*member
 	spare      spare
 	engines    Engines
@@ -180,9 +180,7 @@ func (t *Table) AddEndpoint(slot int) {
 
 // RemoveEndpoint removes an endpoint.
 func (t *Table) RemoveEndpoint(slot int) {
-	if i := slices.Index(t.slots, slot); i >= 0 {
-		t.slots = slices.Delete(t.slots, i, i+1)
-	}
+	t.slots.Remove(slot)
 	maps.DeleteFunc(t.members, func(_ session.Key, m *member) bool {
 		if m.slot == slot {
 			t.dropMember(m)

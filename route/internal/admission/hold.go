@@ -92,9 +92,6 @@ func remove(from []waiting, h *heldTurn) []waiting {
 // holdBit is in the leases of held turns, which are so above all leases of reservations.
 const holdBit fleet.Lease = 1 << 63
 
-// IsHold reports whether a lease is that of a held turn.
-func IsHold(l fleet.Lease) bool { return l&holdBit != 0 }
-
 // Hold holds a turn, and says until when it waits at most.
 func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Time) {
 	t.last++

@@ -11,7 +11,6 @@ package backlog
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/fit"
@@ -66,7 +65,7 @@ type Table struct {
 	cfg           Config
 	rates         Rates
 	endpoints     slot.Table[endpoint]
-	order         []int // slots in order of declaration
+	order         slot.Order // slots in order of declaration
 	jobs          slot.Table[Job]
 	queued        int           // this router's jobs in its queues
 	foreign       int           // other routers' jobs in their queues
@@ -120,9 +119,7 @@ func (t *Table) AddEndpoint(slot int) {
 // RemoveEndpoint removes an endpoint without work.
 func (t *Table) RemoveEndpoint(slot int) {
 	t.endpoints.Reset(slot)
-	if i := slices.Index(t.order, slot); i >= 0 {
-		t.order = slices.Delete(t.order, i, i+1)
-	}
+	t.order.Remove(slot)
 }
 
 // Describe sets how many requests an endpoint computes concurrently and how many tokens its KV cache can hold; 0 is

@@ -10,7 +10,6 @@ package speed
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/fit"
@@ -25,7 +24,7 @@ import (
 type Table struct {
 	Reader
 	endpoints  slot.Table[endpoint]
-	order      []int            // slots in order of declaration
+	order      slot.Order       // slots in order of declaration
 	fleet      fleetPrefill     // default for prompts at endpoints without a sample
 	first      firstPrompt      // of the fleet
 	decodePace decodePace       // of answers at all endpoints
@@ -58,9 +57,7 @@ func (t *Table) AddEndpoint(slot int) {
 // RemoveEndpoint removes an endpoint.
 func (t *Table) RemoveEndpoint(slot int) {
 	t.endpoints.Reset(slot)
-	if i := slices.Index(t.order, slot); i >= 0 {
-		t.order = slices.Delete(t.order, i, i+1)
-	}
+	t.order.Remove(slot)
 }
 
 // Entered takes in that a turn is placed, and sent unless it is queued. Until a prompt of the fleet is computed, the
