@@ -5,16 +5,15 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/admission"
 	"github.com/warmpath/warmpath/route/internal/arrivals"
-	"github.com/warmpath/warmpath/route/internal/backlog"
 	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/health"
 	"github.com/warmpath/warmpath/route/internal/pool"
 	"github.com/warmpath/warmpath/route/internal/speed"
+	"github.com/warmpath/warmpath/session"
 )
 
 // engines is what admission asks of other rooms: their Readers have the methods of admission.Engines.
@@ -101,32 +100,19 @@ func (r *Router) hold(q *asked, turn *admission.Turn) Hold {
 	return Hold{Lease: lease, Pool: q.pool.Name(), Until: until}
 }
 
-// joins reports whether the conversation of a placed turn becomes a member, whichever router placed it.
-func joins(p pool.Pool, l fleet.Leg, tokens int) bool {
-	return l == fleet.LegUnsplit && !p.Splits() && !tooLong(p, tokens)
-}
-
-// tellAdmission tells admission of a placed turn whose conversation becomes a member.
-func (r *Router) tellAdmission(q *asked, v *pick.View, res *reservation, c *pick.Candidate) {
-	if !joins(q.pool, v.Leg, v.PromptTokens+q.req.MaxTokens) {
+// tellAdmission tells admission of a turn that any router has placed, if its conversation becomes a member. parent is
+// the one that started it.
+func (r *Router) tellAdmission(now time.Time, res *reservation, parent session.Key) {
+	j := r.backlog.Job(res.index)
+	if res.leg != fleet.LegUnsplit || res.pool.Splits() || tooLong(res.pool, j.PromptTokens+j.MaxTokens) {
 		return
 	}
-	_, parent := r.conversations.Keys(q.scope(fleet.LegUnsplit), q.req, q.who)
-	turn := placedTurn(q.asker, c.Slot, v.PromptTokens+v.OutputTokens)
-	turn.Key, turn.Parent = res.conversation.Key(), parent
-	if names := r.cache.Names(&q.text, q.req, q.size.Tokens, c.Model); names != nil {
-		turn.Prompt = admission.Prompt{Names: names, Tokens: v.PromptTokens, Bytes: q.req.Content.Bytes}
-	}
-	r.admission.TurnPlaced(q.now, res.index, &turn)
-}
-
-// placedTurn is what admission is told of a turn whichever router placed it, for the caller to add what it knows of the
-// conversation and the prompt.
-func placedTurn(who backlog.Asker, slot, tokens int) admission.PlacedTurn {
-	return admission.PlacedTurn{
-		Slot: slot, Tenant: who.Tenant, Share: who.QueueClass.Share, Priority: who.QueueClass.Priority,
-		Tokens: int64(tokens),
-	}
+	names, bytes := r.cache.Chain(res.index)
+	r.admission.TurnPlaced(now, res.index, &admission.PlacedTurn{
+		Key: res.conversation.Key(), Parent: parent, Slot: j.Slot, Tenant: j.Tenant, Share: j.QueueClass.Share,
+		Priority: j.QueueClass.Priority, Tokens: int64(j.PromptTokens + j.OutputTokens),
+		Prompt: admission.Prompt{Names: names, Tokens: j.PromptTokens, Bytes: bytes},
+	})
 }
 
 // admitHeld calls the held turns that may be placed now.

@@ -153,7 +153,8 @@ func (r *Router) commit(
 	}
 	if q.req.Class == fleet.Turn {
 		r.bind(q, v, who, res, c.Model)
-		r.tellAdmission(q, v, res, c)
+		_, parent := r.conversations.Keys(q.scope(fleet.LegUnsplit), q.req, q.who)
+		r.tellAdmission(q.now, res, parent)
 		if counts(v, choice.Reason) {
 			r.pools.Turn(q.pool, v.Leg, v.FirstTurn, v.PromptTokens-c.CachedTokens)
 		}

@@ -116,12 +116,13 @@ func (r *Router) tellPlaced(q *asked, of *placement, res *reservation, said *lea
 // describePlaced is what other routers are told of a lease as long as it runs.
 func (r *Router) describePlaced(p *Placed, res *reservation) {
 	j := r.backlog.Job(res.index)
+	chain, _ := r.cache.Chain(res.index)
 	*p = Placed{
 		Endpoint: res.ep.Key(), Pool: NameHash(res.pool.Name()), Class: res.class, Leg: res.leg, Stream: j.Stream,
 		Queued: j.Queued, PromptTokens: res.decision.PromptTokens, CachedTokens: res.decision.CachedTokens,
 		OutputTokens: j.OutputTokens, MaxTokens: j.MaxTokens, PromptBytes: res.promptBytes, FetchTokens: j.FetchTokens,
 		ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(res.tenant), QueueClass: j.QueueClass,
-		Chain: r.cache.Chain(res.index),
+		Chain: chain,
 	}
 	if res.pool.Divides() {
 		p.Model = ModelMark(res.decision.Model)
@@ -312,12 +313,7 @@ func (r *Router) peerTurn(now time.Time, res *reservation, placed *Placed, entry
 			model = cmp.Or(r.readers.marked(p.Name(), placed.Model), entry.Model)
 		}
 		res.conversation = r.conversations.BindAnnounced(now, c, r.placedEntry(now, entry, res, model))
-		if joins(p, placed.Leg, placed.PromptTokens+placed.MaxTokens) {
-			turn := placedTurn(placed.asker(), ep.Slot(), placed.PromptTokens+placed.OutputTokens)
-			turn.Key, turn.Parent = res.conversation.Key(), c.Parent
-			turn.Prompt = admission.Prompt{Names: placed.Chain, Tokens: placed.PromptTokens, Bytes: placed.TextBytes}
-			r.admission.TurnPlaced(now, res.index, &turn)
-		}
+		r.tellAdmission(now, res, c.Parent)
 	}
 }
 

@@ -58,5 +58,8 @@ func (t *Table) enterPeers(n uint32, l *lease, e *endpoint, h *PeerRequest) {
 	t.added(n, e, l, before, h.TokensPerByte)
 }
 
-// Chain is the blocks of a lease's prompt, until the next call.
-func (r Reader) Chain(n uint32) []uint64 { return r.t.leases.Get(int(n)).chain }
+// Chain is the blocks of a lease's prompt, until the next call, and its canonical bytes.
+func (r Reader) Chain(n uint32) (names []uint64, bytes int) {
+	l := r.t.leases.Get(int(n))
+	return l.chain, l.bytes
+}
