@@ -104,7 +104,7 @@ func (r *Router) hold(q *asked, turn *admission.Turn) Hold {
 // the one that started it.
 func (r *Router) tellAdmission(now time.Time, res *reservation, parent session.Key) {
 	j := r.backlog.Job(res.index)
-	if res.leg != fleet.LegUnsplit || res.pool.Splits() || tooLong(res.pool, j.PromptTokens+j.MaxTokens) {
+	if res.decision.Leg != fleet.LegUnsplit || res.pool.Splits() || tooLong(res.pool, j.PromptTokens+j.MaxTokens) {
 		return
 	}
 	names, bytes := r.cache.Chain(res.index)

@@ -16,6 +16,7 @@ import (
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/pool"
 	"github.com/warmpath/warmpath/route/internal/registry"
+	"github.com/warmpath/warmpath/route/internal/size"
 	"github.com/warmpath/warmpath/route/learnt"
 	"github.com/warmpath/warmpath/session"
 )
@@ -118,9 +119,9 @@ func (r *Router) describePlaced(p *Placed, res *reservation) {
 	j := r.backlog.Job(res.index)
 	chain, _ := r.cache.Chain(res.index)
 	*p = Placed{
-		Endpoint: res.ep.Key(), Pool: NameHash(res.pool.Name()), Class: res.class, Leg: res.leg, Stream: j.Stream,
+		Endpoint: res.ep.Key(), Pool: NameHash(res.pool.Name()), Class: res.class, Leg: res.decision.Leg, Stream: j.Stream,
 		Queued: j.Queued, PromptTokens: res.decision.PromptTokens, CachedTokens: res.decision.CachedTokens,
-		OutputTokens: j.OutputTokens, MaxTokens: j.MaxTokens, PromptBytes: res.promptBytes, FetchTokens: j.FetchTokens,
+		OutputTokens: j.OutputTokens, MaxTokens: j.MaxTokens, PromptBytes: res.sample.Bytes, FetchTokens: j.FetchTokens,
 		ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(res.tenant), QueueClass: j.QueueClass,
 		Chain: chain,
 	}
@@ -272,8 +273,8 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	o.leases[name] = i
 	c := &placed.Conversation
 	res.ep, res.pool, res.class, res.routed, res.peer = ep, p, placed.Class, at, name
-	res.owner, res.session, res.promptBytes = uint8(placed.Tenant), conversation.LeaderOf(c), placed.PromptBytes
-	res.leg, res.retry, res.decision.Leg = placed.Leg, placed.Again, placed.Leg
+	res.owner, res.session, res.retry = uint8(placed.Tenant), conversation.LeaderOf(c), placed.Again
+	res.sample, res.decision.Leg = size.Sample{Bytes: placed.PromptBytes, Turn: placed.Class == fleet.Turn}, placed.Leg
 	res.decision.PromptTokens, res.decision.CachedTokens = placed.PromptTokens, placed.CachedTokens
 	context := 0
 	if m, ok := p.MemberAt(ep); ok {

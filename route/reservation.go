@@ -33,14 +33,12 @@ type reservation struct {
 	path                     string // see Request.Path
 	mustLoad                 bool   // its model was not in memory when it was placed, and it needs it
 	conversation             conversation.Ref
-	caller                   uint64 // see Request.Caller
-	promptBytes, exactTokens int
-	window                   int // see Request.Window
-	text                     fleet.Text
+	caller                   uint64      // see Request.Caller
+	sample                   size.Sample // of its prompt
+	window                   int         // see Request.Window
 	decision                 Decision
 
-	peer     peerLease // lease at the router that placed it; zero for this one
-	leg      fleet.Leg
+	peer     peerLease                          // lease at the router that placed it; zero for this one
 	released func(l fleet.Lease, answered bool) // hook of the policy that placed it, or nil
 	// its conversation counts as active at the endpoint, see arrivals
 	countsActive bool
@@ -58,10 +56,10 @@ func (r *Router) reserve(
 	res.ep, res.pool, res.class, res.routed = ep, q.pool, req.Class, now
 	res.request, res.tenant, res.session, res.caller = req.ID, req.Tenant, made.Session, req.Caller
 	res.owner, res.path, res.decision.Model = uint8(tenantHash(req.Tenant)), req.Path, made.Model
-	res.promptBytes, res.exactTokens, res.window = req.PromptBytes, q.size.Exact, req.Window
-	res.leg, res.retry = made.Leg, len(tried(req, made.Leg)) > 0
+	res.sample = size.Sample{Bytes: req.PromptBytes, Exact: q.size.Exact, Turn: req.Class == fleet.Turn}
+	res.window, res.retry = req.Window, len(tried(req, made.Leg)) > 0
 	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
-		res.text = req.Content.Text
+		res.sample.Text = req.Content.Text
 	}
 	r.replicas.seq++
 	w := r.readers.work(q, p, ep)
@@ -293,8 +291,11 @@ func (r *Router) judge(now time.Time, res *reservation, ev *Finished, sent time.
 		r.health.Withdraw(ep.Slot())
 	}
 	if res.own() {
-		verdict := res.verdict(sent, ev)
-		r.health.Conclude(now, ep.Slot(), &verdict, func() health.Capable { return r.capable(now, res) })
+		r.health.Conclude(now, ep.Slot(), &health.Verdict{
+			// counting tokens works on an engine that has stopped computing
+			Outcome: ev.Outcome, Excused: ev.Excused || ev.Overfull, Computes: res.class != fleet.Auxiliary,
+			Trial: res.trial, Sent: sent, RetryAfter: ev.RetryAfter, Limited: ev.Limited, Caller: res.caller,
+		}, func() health.Capable { return r.capable(now, res) })
 		if ev.Refused {
 			r.registry.Refused(ep)
 		}
@@ -305,22 +306,13 @@ func (r *Router) judge(now time.Time, res *reservation, ev *Finished, sent time.
 	}
 }
 
-// verdict is what an attempt's end means for its endpoint's health.
-func (res *reservation) verdict(sent time.Time, ev *Finished) health.Verdict {
-	return health.Verdict{
-		// counting tokens works on an engine that has stopped computing
-		Outcome: ev.Outcome, Excused: ev.Excused || ev.Overfull, Computes: res.class != fleet.Auxiliary,
-		Trial: res.trial, Sent: sent, RetryAfter: ev.RetryAfter, Limited: ev.Limited, Caller: res.caller,
-	}
-}
-
 // capable counts the endpoints of a reservation's pool that can do the same work. Its own pool has old members if it
 // was dropped meanwhile.
 func (r *Router) capable(now time.Time, res *reservation) health.Capable {
 	p, of := health.Capable{All: 1}, r.pools.Named(res.pool.Name())
 	for i := range of.Len() {
 		e := of.Member(i).Endpoint()
-		if e == res.ep || !e.Role().Takes(res.leg) || r.readers.usable(now, e, 0) == health.Unfit {
+		if e == res.ep || !e.Role().Takes(res.decision.Leg) || r.readers.usable(now, e, 0) == health.Unfit {
 			continue
 		}
 		p.All++
@@ -336,7 +328,11 @@ func (r *Router) capable(now time.Time, res *reservation) health.Capable {
 func (r *Router) learn(now, at time.Time, res *reservation, ev *Finished, j *backlog.Job, usage *fleet.Usage) {
 	switch {
 	case ev.Outcome == fleet.OK:
-		r.learnSize(res, usage)
+		prompt := usage.PromptTokens
+		if res.decision.Leg == fleet.LegDecode { // whose prompt was learnt from the prefill leg
+			prompt = 0
+		}
+		r.pools.Learn(res.pool, &res.sample, prompt, usage.OutputTokens)
 		if res.path != "" {
 			r.registry.Present(res.ep, res.path)
 		}
@@ -344,17 +340,6 @@ func (r *Router) learn(now, at time.Time, res *reservation, ev *Finished, j *bac
 		r.registry.Absent(now, res.ep, res.path)
 	}
 	r.speed.Ended(at, j, ev.Outcome == fleet.OK && !res.mustLoad, &ev.Usage)
-}
-
-// learnSize corrects the pool's size estimates by the engine's counts. A split request's prompt was learnt from the
-// prefill leg.
-func (r *Router) learnSize(res *reservation, u *fleet.Usage) {
-	prompt := u.PromptTokens
-	if res.leg == fleet.LegDecode {
-		prompt = 0
-	}
-	sample := size.Sample{Text: res.text, Bytes: res.promptBytes, Exact: res.exactTokens, Turn: res.class == fleet.Turn}
-	r.pools.Learn(res.pool, &sample, prompt, u.OutputTokens)
 }
 
 // record is what listeners get of an attempt that ended so.
@@ -370,7 +355,7 @@ func (r *Router) record(res *reservation, end *Finished, j *backlog.Job) *Ended 
 // belong to the prefiller; the one token that a prefiller generates is no answer.
 func (res *reservation) about(ev *Finished) Finished {
 	part := *ev
-	switch res.leg {
+	switch res.decision.Leg {
 	case fleet.LegPrefill:
 		part.Usage.OutputTokens = 0
 	case fleet.LegDecode:

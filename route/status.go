@@ -316,7 +316,7 @@ func (r *Router) Running(request string) (out []Running) {
 			continue
 		}
 		x := Running{
-			Request: res.request, Endpoint: res.ep.Name(), Tenant: res.tenant, Pool: res.decision.Pool, Leg: res.leg,
+			Request: res.request, Endpoint: res.ep.Name(), Tenant: res.tenant, Pool: res.decision.Pool, Leg: res.decision.Leg,
 			Routed: res.routed, Answers: res.prefilled,
 		}
 		if j := r.backlog.Job(res.index); !j.Queued {
