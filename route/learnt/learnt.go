@@ -109,8 +109,8 @@ type Pool struct {
 // Size is how many tokens the prompts and answers of a model have.
 type Size struct {
 	Text          fit.Plane // tokens over those assumed at first: of beginnings of words, and of digits and the like
-	Medium        float64   // tokens of an image, audio or file
-	TokensPerByte float64   // of prompts of which only the length is known
+	Medium        fit.Mean  // tokens of an image, audio or file
+	TokensPerByte float64   // mean, of prompts of which only the length is known
 	Counted       int       // its samples
-	Output        float64   // tokens of an answer
+	Output        fit.Mean  // tokens of an answer
 }

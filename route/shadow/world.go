@@ -272,7 +272,7 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 // bound sets the most blocks that an endpoint holds.
 func (w *world) bound(v *pick.View, g *Sighting, c *pick.Candidate, at *place) {
 	w.sizes.Learn(&size.Sample{Bytes: g.content.Bytes}, v.PromptTokens, 0)
-	if n := cache.Blocks(c.CacheTokens, w.sizes.TokensPerByte()); at.bound == 0 || cache.Differs(n, at.bound) {
+	if n := cache.Blocks(c.CacheTokens, w.sizes.TokensPerByte); at.bound == 0 || cache.Differs(n, at.bound) {
 		at.bound = max(n, 1)
 		w.index.SetCapacity(c.Slot, at.bound)
 	}

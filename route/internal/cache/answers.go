@@ -9,13 +9,13 @@ import (
 // AnswerReuse estimates, for one model, how much of its previous answer a conversation finds cached. Not all of it:
 // clients drop reasoning or rewrite what they got, and some engines cache prompts only. The zero value assumes all.
 type AnswerReuse struct {
-	missing fit.Mean // mean share of an answer's tokens that is not found
-	seen    int
+	Missing fit.Mean // mean share of an answer's tokens that is not found
+	Seen    int      // its samples
 }
 
 // found is the tokens of an answer that are expected to be cached.
 func (a *AnswerReuse) found(tokens int) int {
-	return tokens - int(float64(float64(a.missing)*float64(tokens)))
+	return tokens - int(float64(float64(a.Missing)*float64(tokens)))
 }
 
 // Kept is the tokens of a conversation's last prompt and answer that are expected in its next prompt.
@@ -28,8 +28,8 @@ func (a *AnswerReuse) Kept(e *session.Entry) int {
 
 func (a *AnswerReuse) learn(tokens, found int) {
 	share := 1 - float64(min(max(found, 0), tokens))/float64(tokens)
-	a.missing.Move(max(fit.Usual, 1/float64(a.seen+fit.Enough+1)), share)
-	a.seen++
+	a.Missing.Move(max(fit.Usual, 1/float64(a.Seen+fit.Enough+1)), share)
+	a.Seen++
 }
 
 // learnAnswer learns how much of the previous answer was cached, unless not even the prompt before it was. slack is
@@ -39,15 +39,4 @@ func (l *lease) learnAnswer(a *AnswerReuse, slack int, u *fleet.Usage) {
 		return
 	}
 	a.learn(l.answer, u.CachedTokens-l.base)
-}
-
-// Export is the estimate as plain values.
-func (a *AnswerReuse) Export() (missing float64, seen int) { return float64(a.missing), a.seen }
-
-// Empty reports whether nothing is known yet.
-func (a *AnswerReuse) Empty() bool { return a.seen == 0 }
-
-// Restore takes in what Export told.
-func (a *AnswerReuse) Restore(missing float64, seen int) {
-	a.missing, a.seen = fit.Mean(missing), max(0, seen)
 }

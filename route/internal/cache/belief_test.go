@@ -106,7 +106,7 @@ func (b *believer) place(t *rapid.T) {
 	}
 	model := size.NewModel()
 	p := &Prompt{
-		Request: req, Now: b.now, Size: model.Prompt(req, size.Last{}), TokensPerByte: model.TokensPerByte(),
+		Request: req, Now: b.now, Size: model.Prompt(req, size.Last{}), TokensPerByte: model.TokensPerByte,
 		CountsActive: true,
 	}
 	var x Text
@@ -368,7 +368,7 @@ func TestRowsOfSeveralModels(t *testing.T) {
 		model := size.NewModel()
 		req := &fleet.Request{Content: &c, PromptBytes: c.Bytes}
 		p := &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, size.Last{})}
-		p.TokensPerByte = model.TokensPerByte()
+		p.TokensPerByte = model.TokensPerByte
 		ask := func(x *Text) []pick.Candidate {
 			rows := make([]pick.Candidate, len(order))
 			for i, model := range order {
@@ -415,7 +415,7 @@ func TestTransfersThatBringNothing(t *testing.T) {
 			b, content, model := newBeliever(), text{1, 2, 3, 4}.content(), size.NewModel()
 			req := &fleet.Request{Content: &content, PromptBytes: content.Bytes}
 			p := &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, size.Last{})}
-			p.TokensPerByte = model.TokensPerByte()
+			p.TokensPerByte = model.TokensPerByte
 			var x Text
 			ask := func() []pick.Candidate {
 				rows := make([]pick.Candidate, 1)

@@ -143,7 +143,7 @@ func (s *site) prompt() *Prompt {
 	model := size.NewModel()
 	who := string(rune('0' + id))
 	p := &Prompt{
-		Request: req, Now: s.now, Size: model.Prompt(req, size.Last{}), TokensPerByte: model.TokensPerByte(),
+		Request: req, Now: s.now, Size: model.Prompt(req, size.Last{}), TokensPerByte: model.TokensPerByte,
 		Session: who, AnswerReuse: s.answers, CountsActive: true,
 	}
 	p.Entry, p.Known = s.homes[who], s.homes[who].Endpoint != ""

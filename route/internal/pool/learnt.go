@@ -1,22 +1,19 @@
 package pool
 
 import (
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/route/internal/bound"
+	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/learnt"
 )
 
 // Learnt is a pool's learnt state.
 func (p Pool) Learnt() learnt.Pool {
 	s := p.s
-	l := learnt.Pool{
-		Name:    s.name,
-		Size:    s.size.Export(),
-		Parts:   s.splits,
-		Turns:   s.turns.Export(),
-		Prompts: s.prompts.Export(),
+	return learnt.Pool{
+		Name: s.name, Size: s.size.Size, Missing: float64(s.answers.Missing), Seen: s.answers.Seen, Parts: s.splits,
+		Turns: s.turns.Export(), Prompts: s.prompts.Export(),
 	}
-	l.Missing, l.Seen = s.answers.Export()
-	return l
 }
 
 // Restore keeps a pool's learnt state until the pool exists. A pool that has learnt nothing takes it at once.
@@ -28,7 +25,7 @@ func (t *Table) Restore(l *learnt.Pool) {
 		return
 	}
 	t.restored[l.Name] = l
-	if p, ok := t.byName[l.Name]; ok && p.s.answers.Empty() && p.s.size.Empty() {
+	if p, ok := t.byName[l.Name]; ok && p.s.answers.Seen == 0 && p.s.size.Counted == 0 {
 		p.s.restore(l)
 	}
 }
@@ -42,7 +39,7 @@ func (s *state) restore(l *learnt.Pool) {
 		return
 	}
 	s.size.Restore(&l.Size)
-	s.answers.Restore(l.Missing, l.Seen)
+	s.answers = cache.AnswerReuse{Missing: fit.Mean(l.Missing), Seen: max(0, l.Seen)}
 	if s.splits == l.Parts {
 		s.turns.Restore(l.Turns)
 		s.prompts.Restore(l.Prompts)

@@ -125,7 +125,7 @@ func (p Pool) Measure(req *fleet.Request, last size.Last) size.Prompt {
 func (p Pool) ExpectedOutput(req *fleet.Request) int { return p.s.size.Answer(req) }
 
 // TokensPerByte is the mean of the pool's prompts.
-func (p Pool) TokensPerByte() float64 { return p.s.size.TokensPerByte() }
+func (p Pool) TokensPerByte() float64 { return p.s.size.TokensPerByte }
 
 // AnswerReuse is what is known of answers as parts of later prompts.
 func (p Pool) AnswerReuse() cache.AnswerReuse { return p.s.answers }

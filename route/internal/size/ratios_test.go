@@ -59,12 +59,12 @@ func made(kind string, bytes int, rng *rand.Rand) (x text) {
 func size(rng *rand.Rand) int { return int(300 * math.Pow(40_000.0/300, rng.Float64())) }
 
 // wrongBy is the mean relative error over new texts of a kind.
-func wrongBy(r *Ratios, v *vocabulary, kind string, rng *rand.Rand) float64 {
+func wrongBy(r *Model, v *vocabulary, kind string, rng *rand.Rand) float64 {
 	sum := 0.0
 	for range 200 {
 		t := made(kind, size(rng), rng)
 		n := float64(v.count(&t, nil))
-		sum += math.Abs(float64(r.Estimate(&t.Text))-n) / n
+		sum += math.Abs(float64(r.estimate(&t.Text))-n) / n
 	}
 	return sum / 200
 }
@@ -76,10 +76,10 @@ func TestRatiosLearn(t *testing.T) {
 	for name, v := range map[string]*vocabulary{"wide": &wide, "narrow": &narrow} {
 		for _, requests := range []int{50, 5000} {
 			rng := rand.New(rand.NewPCG(1, 1))
-			r := newRatios()
+			r := NewModel()
 			for i := range requests {
 				x := made(textKinds[i%3], size(rng), rng)
-				r.Learn(&x.Text, v.count(&x, rng))
+				r.learnText(&x.Text, v.count(&x, rng))
 			}
 			for _, kind := range textKinds {
 				most := 0.06
@@ -97,14 +97,14 @@ func TestRatiosLearn(t *testing.T) {
 // TestRatiosChange: a pool whose model is exchanged is learnt anew.
 func TestRatiosChange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
-	r := newRatios()
+	r := NewModel()
 	for i := range 3000 {
 		v := &wide
 		if i >= 2000 {
 			v = &narrow
 		}
 		x := made(textKinds[i%3], size(rng), rng)
-		r.Learn(&x.Text, v.count(&x, rng))
+		r.learnText(&x.Text, v.count(&x, rng))
 	}
 	for _, kind := range textKinds {
 		if off := wrongBy(&r, &narrow, kind, rng); off > 0.18 {
@@ -126,14 +126,14 @@ func TestRatiosLiar(t *testing.T) {
 	} {
 		for _, first := range []int{0, 4} { // the liar speaks first, or last of five
 			rng := rand.New(rand.NewPCG(3, 3))
-			r := newRatios()
+			r := NewModel()
 			for i := range 150 {
 				x := made(textKinds[i%3], size(rng), rng)
 				n := wide.count(&x, rng)
 				if i%5 == first {
 					n = lie(n)
 				}
-				r.Learn(&x.Text, n)
+				r.learnText(&x.Text, n)
 			}
 			for _, kind := range textKinds {
 				if off := wrongBy(&r, &wide, kind, rng); off > 0.25 {
@@ -159,8 +159,8 @@ func TestRatiosFirst(t *testing.T) {
 		{"Chinese, 3 kB", fleet.Text{CJK: 3000}, 550, 1000},
 		{"one image", fleet.Text{Media: 1}, 256, 1500},
 	} {
-		r := newRatios()
-		if n := r.Estimate(&row.text); n < row.least || n > row.most {
+		r := NewModel()
+		if n := r.estimate(&row.text); n < row.least || n > row.most {
 			t.Errorf("%s: %d tokens, want %d to %d", row.name, n, row.least, row.most)
 		}
 	}
@@ -169,7 +169,7 @@ func TestRatiosFirst(t *testing.T) {
 // TestRatiosMedia: images have a price of their own and do not spoil the price of text.
 func TestRatiosMedia(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
-	r := newRatios()
+	r := NewModel()
 	for i := range 200 {
 		x := made("english", size(rng), rng)
 		n := wide.count(&x, rng)
@@ -177,12 +177,12 @@ func TestRatiosMedia(t *testing.T) {
 			x.Media = 1 + i%3
 			n += 1300 * x.Media
 		}
-		r.Learn(&x.Text, n)
+		r.learnText(&x.Text, n)
 	}
 	if off := wrongBy(&r, &wide, "english", rng); off > 0.06 {
 		t.Errorf("text is wrong by %.1f %%", 100*off)
 	}
-	if n := r.Estimate(&fleet.Text{Media: 2}); n < 2*1100 || n > 2*1500 {
+	if n := r.estimate(&fleet.Text{Media: 2}); n < 2*1100 || n > 2*1500 {
 		t.Errorf("two images: %d tokens, want about 2600", n)
 	}
 }
@@ -192,7 +192,7 @@ func TestRatiosMedia(t *testing.T) {
 func TestRatiosAnything(t *testing.T) {
 	count := rapid.OneOf(rapid.IntRange(0, 50), rapid.IntRange(0, 1<<20), rapid.IntRange(0, 1<<30))
 	rapid.Check(t, func(t *rapid.T) {
-		r := newRatios()
+		r := NewModel()
 		for range rapid.IntRange(1, 60).Draw(t, "samples") {
 			x := fleet.Text{
 				Starts: count.Draw(t, "starts"), Digits: count.Draw(t, "digits"),
@@ -200,9 +200,9 @@ func TestRatiosAnything(t *testing.T) {
 				Messages: rapid.IntRange(0, 500).Draw(t, "messages"), Tools: count.Draw(t, "tools"),
 				Media: rapid.IntRange(0, 2).Draw(t, "media"),
 			}
-			before := float64(r.Estimate(&x))
-			r.Learn(&x, rapid.Int().Draw(t, "tokens"))
-			if n := float64(r.Estimate(&x)); n < 0 || n > 1.5*before+1 || n < before/1.5-1 {
+			before := float64(r.estimate(&x))
+			r.learnText(&x, rapid.Int().Draw(t, "tokens"))
+			if n := float64(r.estimate(&x)); n < 0 || n > 1.5*before+1 || n < before/1.5-1 {
 				t.Fatalf("%v tokens, before %v", n, before)
 			}
 		}
@@ -211,25 +211,25 @@ func TestRatiosAnything(t *testing.T) {
 
 func TestRatiosAllocate(t *testing.T) {
 	x := fleet.Text{Starts: 700, Messages: 2}
-	r := newRatios()
-	if n := testing.AllocsPerRun(100, func() { r.Learn(&x, 900+r.Estimate(&x)%3) }); n != 0 {
+	r := NewModel()
+	if n := testing.AllocsPerRun(100, func() { r.learnText(&x, 900+r.estimate(&x)%3) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
 func BenchmarkRatios(b *testing.B) {
 	x := fleet.Text{Starts: 700, Messages: 2}
-	r := newRatios()
+	r := NewModel()
 	b.Run("estimate", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			r.Estimate(&x)
+			r.estimate(&x)
 		}
 	})
 	b.Run("learn", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			r.Learn(&x, 900)
+			r.learnText(&x, 900)
 		}
 	})
 }

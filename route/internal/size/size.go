@@ -1,6 +1,6 @@
 // Package size estimates how many tokens a prompt and its answer have, before an engine has counted them.
 //
-// It owns the estimates for one model: tokens from two kinds of bytes of a text (Ratios), tokens per byte where only
+// It owns the estimates for one model: tokens from two kinds of bytes of a text (ratios.go), tokens per byte where only
 // the length is known, and the mean length of an answer. Estimates are never negative. The package knows nothing of
 // endpoints.
 package size
@@ -17,24 +17,16 @@ const (
 	firstOutput        = 128
 )
 
-// Model holds the estimates for one model.
-type Model struct {
-	ratios        Ratios
-	tokensPerByte float64  // mean, for prompts of which only the length is known
-	counted       int      // its samples
-	output        fit.Mean // mean tokens of an answer
-}
+// Model holds the estimates for one model. It is not safe for concurrent use; its methods do not allocate.
+type Model struct{ learnt.Size }
 
 // NewModel returns the defaults.
 func NewModel() Model {
-	return Model{ratios: newRatios(), tokensPerByte: firstTokensPerByte, output: firstOutput}
+	return Model{learnt.Size{Medium: firstMedium, TokensPerByte: firstTokensPerByte, Output: firstOutput}}
 }
 
 // plausible bounds tokens per byte by what texts have.
 func plausible(tokensPerByte float64) float64 { return min(max(tokensPerByte, 0.02), 2) }
-
-// TokensPerByte is the mean over prompts.
-func (m *Model) TokensPerByte() float64 { return m.tokensPerByte }
 
 // Last is what is known of a prompt from the conversation's turn before. The zero value is nothing.
 type Last struct {
@@ -46,10 +38,10 @@ type Last struct {
 // Prompt estimates the tokens of a request's prompt: only what follows the last one.
 func (m *Model) Prompt(req *fleet.Request, last Last) Prompt {
 	p := Prompt{Exact: req.PromptTokens + last.Unsaid}
-	p.Tokens = p.Exact + int(float64(req.PromptBytes)*m.tokensPerByte)
+	p.Tokens = p.Exact + int(float64(req.PromptBytes)*m.TokensPerByte)
 	if c := req.Content; c != nil && req.Class == fleet.Turn {
 		if c.Text != (fleet.Text{}) {
-			p.Tokens = p.Exact + m.ratios.Estimate(&c.Text)
+			p.Tokens = p.Exact + m.estimate(&c.Text)
 		}
 		p.lead, p.bytes, p.unsaid = c.Lead, c.Bytes, last.Unsaid
 		if last.Tokens > 0 && last.Bytes > 0 && last.Bytes <= p.bytes && len(c.List) == 0 {
@@ -65,7 +57,7 @@ func (m *Model) Answer(req *fleet.Request) int {
 	if req.Class != fleet.Turn {
 		return 0
 	}
-	n := int(m.output)
+	n := int(m.Output)
 	if req.MaxTokens > 0 && req.MaxTokens < n {
 		n = req.MaxTokens
 	}
@@ -85,15 +77,15 @@ type Sample struct {
 func (m *Model) Learn(s *Sample, promptTokens, outputTokens int) {
 	n := promptTokens - s.Exact
 	if n > 0 && s.Text != (fleet.Text{}) {
-		m.ratios.Learn(&s.Text, n)
+		m.learnText(&s.Text, n)
 	}
 	if n > 0 && s.Bytes >= 2*fleet.BlockBytes {
-		m.counted++
+		m.Counted++
 		sample := plausible(float64(n) / float64(s.Bytes))
-		m.tokensPerByte += float64(max(fit.Usual, 1/float64(m.counted+1)) * (sample - m.tokensPerByte))
+		m.TokensPerByte += float64(max(fit.Usual, 1/float64(m.Counted+1)) * (sample - m.TokensPerByte))
 	}
 	if outputTokens > 0 && s.Turn {
-		m.output.Move(fit.Usual, float64(outputTokens))
+		m.Output.Move(fit.Usual, float64(outputTokens))
 	}
 }
 
@@ -137,24 +129,10 @@ func Part(total, of, whole int) int {
 	return int(int64(total) * int64(of) / int64(whole))
 }
 
-// Export is what the estimates are made of.
-func (m *Model) Export() learnt.Size {
-	return learnt.Size{
-		Text:          m.ratios.line,
-		Medium:        float64(m.ratios.medium),
-		TokensPerByte: m.tokensPerByte,
-		Counted:       m.counted,
-		Output:        float64(m.output),
-	}
-}
-
-// Empty reports whether no prompt has been counted yet.
-func (m *Model) Empty() bool { return m.counted == 0 }
-
-// Restore takes in what Export told.
+// Restore takes in what another router has learnt, or this one before.
 func (m *Model) Restore(l *learnt.Size) {
-	m.tokensPerByte, m.counted, m.output = plausible(l.TokensPerByte), l.Counted, fit.Mean(l.Output)
+	m.TokensPerByte, m.Counted, m.Output = plausible(l.TokensPerByte), l.Counted, l.Output
 	if l.Medium > 0 {
-		m.ratios.line, m.ratios.medium = l.Text, fit.Mean(l.Medium)
+		m.Text, m.Medium = l.Text, l.Medium
 	}
 }
