@@ -75,7 +75,10 @@ func (r *Router) forgetIdle(e session.Entry) {
 
 // respond stores which endpoint holds a response, its conversation and, once it has ended, its tokens.
 func (r *Router) respond(now time.Time, response session.Key, res *reservation, u *fleet.Usage) {
-	e := session.Entry{Endpoint: res.ep.Name(), Leader: res.leader(), Model: res.decision.Model}
+	e := session.Entry{Endpoint: res.ep.Name(), Model: res.decision.Model}
+	if res.class == fleet.Turn {
+		e.Leader = res.session
+	}
 	if u.PromptTokens > 0 && res.ep.Current() {
 		r.storeTokens(res, &e, u.PromptTokens+u.OutputTokens, u.PromptTokens)
 	}

@@ -342,16 +342,11 @@ func (q *asked) takes(m pool.Member, s *search) bool {
 // holder is the endpoint that holds a response, in any state but down: no other can answer for it. It is not found when
 // a new turn refers to a holder that left or cannot take it now, since another engine may be able to answer.
 func (r *readers) holder(q *asked, name string) (m pool.Member, found bool, err error) {
-	for i := range q.pool.Len() {
-		m := q.pool.Member(i)
-		if m.Endpoint().Name() != name {
-			continue
+	if m, ok := q.pool.MemberAt(r.endpoints.Named(name)); ok {
+		if r.health.State(q.now, m.Endpoint().Slot()) != fleet.StateDown && !slices.Contains(q.req.Tried, name) {
+			return m, true, nil
 		}
-		if s := r.health.State(q.now, m.Endpoint().Slot()); s == fleet.StateDown || slices.Contains(q.req.Tried, name) {
-			q.away = Away{name, NeedResponse}
-			break
-		}
-		return m, true, nil
+		q.away = Away{name, NeedResponse}
 	}
 	if q.req.Class == fleet.Turn {
 		return m, false, nil
@@ -395,15 +390,15 @@ func (r *readers) pinned(q *asked) (pool.Member, error) {
 	if !ep.Exists() || ep.Gone() {
 		return pool.Member{}, &PinError{req.Pin, "there is no such endpoint"}
 	}
-	if m, ok := q.pool.MemberAt(ep); ok {
-		if s := r.health.State(q.now, ep.Slot()); s == fleet.StateDown || slices.Contains(req.Tried, req.Pin) {
-			return m, &NoEndpointError{
-				Pool:       q.pool.Name(),
-				Why:        fmt.Sprintf("%s is %s and the request is pinned to it", req.Pin, s),
-				RetryAfter: time.Second,
-			}
-		}
-		return m, nil
+	m, ok := q.pool.MemberAt(ep)
+	if !ok {
+		return m, &PinError{req.Pin, fmt.Sprintf("it does not serve the model %q", req.Model)}
 	}
-	return pool.Member{}, &PinError{req.Pin, fmt.Sprintf("it does not serve the model %q", req.Model)}
+	if s := r.health.State(q.now, ep.Slot()); s == fleet.StateDown || slices.Contains(req.Tried, req.Pin) {
+		return m, &NoEndpointError{
+			Pool: q.pool.Name(), Why: fmt.Sprintf("%s is %s and the request is pinned to it", req.Pin, s),
+			RetryAfter: time.Second,
+		}
+	}
+	return m, nil
 }

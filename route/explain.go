@@ -123,18 +123,6 @@ func (r *Router) expectMiss(q *asked, p *placement, res *reservation) miss.Expec
 	return r.misses.Expect(&of)
 }
 
-// explainEnd moves a reservation's explanation into its Ended. The reservation gets the memory of the previous one.
-func (r *Router) explainEnd(e *Ended, res *reservation, stream bool) {
-	free, parts, x := e.Candidates[:0], e.Costs[:0], &res.explanation
-	e.Miss = fleet.Miss{}
-	if r.cfg.Explain {
-		epoch := r.cache.Epoch(res.ep.Slot())
-		e.Miss = x.miss.Corrected(&e.Usage, res.decision.CachedTokens, epoch)
-	}
-	e.Stream, e.Home, e.Candidates, e.Costs, e.Scope = stream, x.home, x.candidates, x.parts, x.scope
-	res.explanation = explanation{candidates: free, parts: parts}
-}
-
 // TTFT is the time from the decision to the first data of the answer. ok is false without data, and for non-streamed
 // answers, whose first data comes at the end.
 func (e *Ended) TTFT() (d time.Duration, ok bool) {

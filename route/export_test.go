@@ -7,9 +7,9 @@ import (
 
 // Idle reports what remains on the accounts without open leases.
 func (r *Router) Idle() error {
-	if queued := r.backlog.Queued(); r.open != 0 || queued != 0 || len(r.free) != len(r.reservations) {
+	if queued := r.backlog.Queued(); r.Stats().Leases != 0 || queued != 0 || len(r.free) != len(r.reservations) {
 		return fmt.Errorf("%d leases are open, %d queued, %d of %d reservations are free",
-			r.open, queued, len(r.free), len(r.reservations))
+			r.Stats().Leases, queued, len(r.free), len(r.reservations))
 	}
 	if n := len(r.replicas.leases); n != 0 {
 		return fmt.Errorf("%d leases of other routers are kept", n)

@@ -183,7 +183,9 @@ func (r *readers) fillAgain(q *asked, seen *noticed, s search, other string) (f 
 	if f, err = r.fill(q, seen, &s); err != nil {
 		return f, err
 	}
-	f.forced = pinOf(f.forced)
+	if f.forced == pick.ReasonHolder { // of two legs a pin forces the choice, not the place of a stored response
+		f.forced = ""
+	}
 	if r.keepPairs(q, &f, other); len(f.view.Candidates) == 0 {
 		return f, r.noEndpoint(q, &s, f.model)
 	}
@@ -208,14 +210,6 @@ func (r *readers) prefillSide(q *asked) *conversation.Found {
 	who := &q.found[fleet.LegPrefill]
 	r.conversations.FindOther(q.now, q.scope(fleet.LegPrefill), q.who, who)
 	return who
-}
-
-// pinOf is what forces the choice for one of two legs: a pin, not the place of a stored response.
-func pinOf(forced pick.Reason) pick.Reason {
-	if forced == pick.ReasonHolder {
-		return ""
-	}
-	return forced
 }
 
 // prices are the costs of delays between prompts and answers, see pick.View.

@@ -68,7 +68,9 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	r.pools.Refresh()
 	r.registry.Settle()
 	dispatched := r.dispatch(now)
-	r.tellHeld(now)
+	for _, q := range r.admission.Changed() {
+		r.tellNews(heldNews(now, &q))
+	}
 	return Entry{
 		Now: now, Event: ev, Ended: to.ended, Changes: to.changes, Gone: to.gone, Closed: known,
 		News: r.replicas.news, Dispatched: dispatched, More: len(dispatched) >= bound.Step,

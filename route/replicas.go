@@ -153,13 +153,7 @@ func (r *Router) TellOpen(now time.Time, tell func(news []News)) {
 	}
 }
 
-// tellHeld adds the news of queues of held turns that have changed.
-func (r *Router) tellHeld(now time.Time) {
-	for _, q := range r.admission.Changed() {
-		r.tellNews(heldNews(now, &q))
-	}
-}
-
+// heldNews is what other routers are told of a queue of held turns.
 func heldNews(now time.Time, q *admission.Queue) News {
 	n := News{Kind: NewsHeld, Held: HeldNews{Pool: NameHash(q.Pool), Turns: q.Turns, Tokens: q.Tokens}}
 	if q.Turns > 0 {
@@ -249,14 +243,6 @@ func (r *Router) endElsewhere(now, at time.Time, res *reservation, n *News) {
 	r.conclude(now, at, res, &Finished{Lease: res.lease(), Outcome: n.Outcome, Usage: n.Usage}, n.Response)
 }
 
-// leader is the conversation id stored with the reservation's response.
-func (res *reservation) leader() string {
-	if res.class == fleet.Turn {
-		return res.session
-	}
-	return ""
-}
-
 // peerPlaced applies a request placed by another router: it writes what Decide would have written, without deciding.
 func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	placed, o := ev.News.Placed, &r.replicas
@@ -318,18 +304,13 @@ func (r *Router) peerTurn(now time.Time, res *reservation, placed *Placed, entry
 	}
 }
 
-// asker is the owner of a request that another router placed.
-func (p *Placed) asker() backlog.Asker {
-	return backlog.Asker{Tenant: tenantMark(p.Tenant), QueueClass: p.QueueClass}
-}
-
 // work is the work of a request that another router placed at the endpoint with this slot, of such a speed.
 func (p *Placed) work(peer uint64, slot int, msPerToken float64) backlog.Work {
 	return backlog.Work{
 		Slot: slot, Class: p.Class, Leg: p.Leg, Stream: p.Stream, PromptTokens: p.PromptTokens,
 		CachedTokens: p.CachedTokens, FetchTokens: p.FetchTokens, OutputTokens: p.OutputTokens, MaxTokens: p.MaxTokens,
 		MsPerToken: msPerToken, ReadyMs: p.ReadyMs, Foreign: true, QueuedThere: p.Queued, Key: p.Key,
-		Origin: peer, Seq: p.Seq, Asker: p.asker(),
+		Origin: peer, Seq: p.Seq, Asker: backlog.Asker{Tenant: tenantMark(p.Tenant), QueueClass: p.QueueClass},
 	}
 }
 

@@ -52,7 +52,6 @@ func (r *Router) reserve(
 ) *reservation {
 	now, req, v := q.now, q.req, p.view
 	res := r.newReservation()
-	r.open++
 	res.ep, res.pool, res.class, res.routed = ep, q.pool, req.Class, now
 	res.request, res.tenant, res.session, res.caller = req.ID, req.Tenant, made.Session, req.Caller
 	res.owner, res.path, res.decision.Model = uint8(tenantHash(req.Tenant)), req.Path, made.Model
@@ -199,7 +198,6 @@ func (r *Router) computed(now, at time.Time, res *reservation) {
 	if res.own() && res.class != fleet.Auxiliary {
 		r.health.Alive(res.ep.Slot(), now)
 		r.health.Begun(res.ep.Slot(), j.Sent)
-		r.health.Accepted(res.ep.Slot(), j.Sent)
 	}
 	if res.trial { // it computes again; its stream may last for hours
 		res.trial = false
@@ -274,7 +272,6 @@ func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, res
 	r.conversations.Close(now, &res.conversation)
 	r.tellShortlist(now, ep)
 	if res.own() { // 7
-		r.open--
 		ended = r.record(res, &part, j)
 	}
 	r.freeReservation(res)
@@ -342,12 +339,18 @@ func (r *Router) learn(now, at time.Time, res *reservation, ev *Finished, j *bac
 	r.speed.Ended(at, j, ev.Outcome == fleet.OK && !res.mustLoad, &ev.Usage)
 }
 
-// record is what listeners get of an attempt that ended so.
+// record is what listeners get of an attempt that ended so. The reservation gives its explanation away, and gets the
+// memory of the previous one.
 func (r *Router) record(res *reservation, end *Finished, j *backlog.Job) *Ended {
-	e := &r.ended
+	e, x := &r.ended, &res.explanation
+	free := explanation{candidates: e.Candidates[:0], parts: e.Costs[:0]}
 	e.Request, e.Decision, e.Class, e.Routed = res.request, res.decision, res.class, res.routed
 	e.Sent, e.FirstByte, e.Outcome, e.Usage = j.Sent, j.First, end.Outcome, end.Usage
-	r.explainEnd(e, res, j.Stream)
+	e.Stream, e.Home, e.Candidates, e.Costs, e.Scope = j.Stream, x.home, x.candidates, x.parts, x.scope
+	if e.Miss = (fleet.Miss{}); r.cfg.Explain {
+		e.Miss = x.miss.Corrected(&e.Usage, res.decision.CachedTokens, r.cache.Epoch(res.ep.Slot()))
+	}
+	*x = free
 	return e
 }
 

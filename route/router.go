@@ -60,7 +60,6 @@ type Router struct {
 
 	reservations []reservation // indexed by the low half of a Lease
 	free         []uint32      // free indexes of reservations
-	open         int
 
 	// The rooms, each with what its Reader says.
 	registry      *registry.Table
@@ -215,7 +214,8 @@ type Stats struct {
 func (r *Router) Stats() Stats {
 	s := r.conversations.Stats()
 	return Stats{
-		Decisions: r.decisions, Leases: r.open, DoubleFinished: r.doubleFinished,
+		Decisions: r.decisions, DoubleFinished: r.doubleFinished,
+		Leases:      len(r.reservations) - len(r.free) - len(r.replicas.leases), // those left are other routers'
 		Sessions:    s.Sessions,
 		SessionHits: s.Hits, SessionMisses: s.Misses, SessionEvictions: s.Evictions,
 		Responses:      s.Responses,

@@ -30,7 +30,10 @@ func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error)
 	if err != nil {
 		return f, err
 	}
-	rows := r.begin(q, leg, &a)
+	rows := grown(&q.rows[leg], len(a.members))
+	for i := range rows {
+		r.beginRow(q.now, &rows[i].Endpoint, a.members[i], a.forced == pick.ReasonPinned)
+	}
 	at := pick.EndpointsOf(rows)
 	home, parent := named(who.Entry.Endpoint, rows), named(who.Parent, rows)
 	if !who.Known {
@@ -189,15 +192,6 @@ func narrow(v *pick.View, ok func(row int) bool) {
 		n++
 	}
 	v.Candidates, v.Home, v.Parent = v.Candidates[:n], home, parent
-}
-
-// begin begins the rows of a leg, one for each endpoint of a selection.
-func (r *readers) begin(q *asked, l fleet.Leg, a *selection) []pick.Candidate {
-	rows := grown(&q.rows[l], len(a.members))
-	for i := range rows {
-		r.beginRow(q.now, &rows[i].Endpoint, a.members[i], a.forced == pick.ReasonPinned)
-	}
-	return rows
 }
 
 // beginRow begins a row with a member's endpoint, and what it and its engine's reports say of it.

@@ -172,15 +172,11 @@ func (r *Router) Restore(now time.Time, p *Piece, later time.Duration) {
 		r.cache.Believe(of.ep.Slot(), p.Chains)
 	}
 	if p.Conversations != nil {
-		r.conversations.Restore(now, p.Conversations, later, r.cacheNow)
+		r.conversations.Restore(now, p.Conversations, later, func(endpoint string) (epoch, ahead uint32) {
+			of := r.meantBy(endpoint)
+			return of.epoch, of.flowAhead
+		})
 	}
-}
-
-// cacheNow is the epoch of an endpoint's cache, 0 when the snapshot means another one, and how far its flow is ahead of
-// the snapshot's.
-func (r *Router) cacheNow(name string) (epoch, ahead uint32) {
-	of := r.meantBy(name)
-	return of.epoch, of.flowAhead
 }
 
 // meantBy is the engine that the snapshot means by a name, zero if another one has the name now or its cache is lost.

@@ -142,11 +142,10 @@ func (r Reader) Find(now time.Time, s Scope, req *fleet.Request, f *Found) {
 		f.Parent = r.parent(now, s, req)
 	}
 	if req.Class == fleet.Turn && req.Session != "" {
-		again := len(req.Tried) > 0 || len(req.TriedPrefill) > 0 || req.Leg != fleet.LegUnsplit
 		if f.named = f.name.Key(); f.named == (session.Key{}) || f.ID != req.Session {
 			f.named = session.KeyOf(s.Tenant, s.Pool, req.Session)
 		}
-		f.NewID = r.t.seen.Is(f.named, again) && !f.Claims
+		f.NewID = r.t.seen.Is(f.named, !first(req)) && !f.Claims
 	}
 }
 

@@ -180,9 +180,6 @@ func (t *Table) Alive(slot int, at time.Time) {
 // Idle records that the endpoint has no requests.
 func (t *Table) Idle(now time.Time, slot int) { t.endpoints.Get(slot).idleAt = now }
 
-// Accepted records that the endpoint accepted a request sent at a time.
-func (t *Table) Accepted(slot int, sent time.Time) { t.endpoints.Get(slot).refusals.accept(sent) }
-
 // Dozed records that the endpoint has no model in memory: its next answer waits for one to load.
 func (t *Table) Dozed(now time.Time, slot int) { t.endpoints.Get(slot).dozedAt = now }
 

@@ -65,11 +65,11 @@ func (t *Table) Took(slot int, path string, took time.Duration) {
 	}
 }
 
-// Begun records that the endpoint began the answer of a turn that was sent at a time.
+// Begun records that the endpoint has accepted a request that was sent at a time, and begun its answer.
 func (t *Table) Begun(slot int, sent time.Time) {
-	if e := t.endpoints.Get(slot); sent.After(e.begun) {
-		e.begun = sent
-	}
+	e := t.endpoints.Get(slot)
+	e.refusals.accept(sent)
+	e.begun = later(e.begun, sent)
 }
 
 // Mute keeps requests for a service away from an endpoint, one of which has waited for so long.

@@ -85,8 +85,11 @@ func (p Pool) Member(i int) Member { return Member{p.s, &p.s.members[i]} }
 // Slots lists the members' slots.
 func (p Pool) Slots() slot.List { return slot.ListOf(p.s.slots) }
 
-// MemberAt is the member that an endpoint is; ok is false if it is none.
+// MemberAt is the member that an endpoint is; ok is false if it is none, or the endpoint is the zero value.
 func (p Pool) MemberAt(e registry.Endpoint) (m Member, ok bool) {
+	if !e.Exists() {
+		return Member{}, false
+	}
 	i, ok := p.s.place(e)
 	if !ok {
 		return Member{}, false
