@@ -73,9 +73,9 @@ func (r *Router) kvStreamState(ev *KVStreamState, to *effects) {
 		r.cache.Lost(ep.Slot())
 	}
 	if ev.Lost || ev.Restart {
-		r.cache.VoidEvents(ep.Slot())
+		r.cache.Events.Void(ep.Slot())
 	}
-	if changed := r.cache.SetStreamState(ep.Slot(), ev.State); changed || ev.Detail != "" {
+	if changed := r.cache.Events.SetStreamState(ep.Slot(), ev.State); changed || ev.Detail != "" {
 		r.remark(to, ep, "KV events: "+ev.Detail)
 	}
 }
@@ -83,7 +83,7 @@ func (r *Router) kvStreamState(ev *KVStreamState, to *effects) {
 // kvTick finds streams that have fallen silent.
 func (r *Router) kvTick(now time.Time, to *effects) {
 	for ep := range r.registry.All() {
-		if ep.Current() && r.cache.Tick(now, ep.Slot()) {
+		if ep.Current() && r.cache.Events.Tick(now, ep.Slot()) {
 			r.remark(to, ep, "KV events: silent although blocks must have been stored; "+
 				"cached tokens are taken from answers until events arrive again")
 		}

@@ -142,7 +142,7 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 		Failures: r.health.Failures(ep.Slot()), Silent: r.health.IsSilent(now, ep.Slot()),
 		Mute:        r.health.MuteFor(now, ep.Slot()),
 		CacheLosses: r.cache.Losses(ep.Slot()), CacheTokens: r.cache.Capacity(ep.Slot()),
-		CacheFilled: r.cache.Filled(ep.Slot()), KV: r.cache.Figures(ep.Slot()),
+		CacheFilled: r.cache.Filled(ep.Slot()), KV: r.cache.Events.Figures(ep.Slot()),
 	}
 	s.WorkingSet, s.WorkingRoom = r.admission.WorkingSet(ep.Slot())
 	if perToken := r.speed.Learnt(ep.Slot()); perToken > 0 {

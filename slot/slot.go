@@ -74,6 +74,35 @@ func (t *Table[T]) Each(f func(*T)) {
 	}
 }
 
+// Ring is the latest of many values. The zero Ring is empty.
+type Ring[T any] struct {
+	rows []T
+	n    int // values so far
+}
+
+// Next is the place of another value. Once there are most values it is that of the oldest, which is still in it.
+func (r *Ring[T]) Next(most int) *T {
+	if len(r.rows) < most {
+		r.rows = append(r.rows, *new(T))
+	}
+	r.n++
+	return &r.rows[(r.n-1)%most]
+}
+
+// Count is how many values there were, those that are no longer in the ring included.
+func (r *Ring[T]) Count() int { return r.n }
+
+// All are the values, in no order of time. It is valid until Next.
+func (r *Ring[T]) All() []T { return r.rows }
+
+// Latest goes through the n latest values, the oldest of them first.
+func (r *Ring[T]) Latest(n int) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for i := r.n - min(n, len(r.rows)); i < r.n && yield(&r.rows[i%len(r.rows)]); i++ {
+		}
+	}
+}
+
 // Order is slots in the order in which they were appended.
 type Order []int
 

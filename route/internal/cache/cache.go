@@ -22,7 +22,6 @@ import (
 
 	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/internal/blocks"
@@ -40,13 +39,13 @@ type Table struct {
 	epochs    uint32        // last epoch number
 	endpoints slot.Table[endpoint]
 	leases    slot.Table[lease]
-	reported  *reported.Table
+	Events    *reported.Table // what KV events say; Apply and Tokens take them in
 	without   ablation.Set
 }
 
 // New makes an empty table that learns without some mechanisms.
 func New(without ablation.Set) *Table {
-	t := &Table{without: without, index: newIndex(), reported: reported.New()}
+	t := &Table{without: without, index: newIndex(), Events: reported.New()}
 	t.Reader = Reader{t}
 	return t
 }
@@ -120,7 +119,7 @@ func (t *Table) AddEndpoint(slot int) {
 	e := t.endpoints.Grow(slot)
 	*e = endpoint{slot: slot}
 	t.renew(e)
-	t.reported.AddEndpoint(slot, e.epoch)
+	t.Events.AddEndpoint(slot, e.epoch)
 }
 
 // Describe sets the stated facts of an endpoint.
@@ -147,7 +146,7 @@ func (t *Table) RemoveEndpoint(slot int) {
 	if t.near != nil {
 		t.near.Drop(slot)
 	}
-	t.reported.RemoveEndpoint(slot)
+	t.Events.RemoveEndpoint(slot)
 }
 
 // empty begins a new epoch with nothing in the cache.
@@ -187,7 +186,7 @@ func (r Reader) Room(slot int) int64 {
 	if r.t.endpoints.Get(slot).off() {
 		return 0
 	}
-	if r.t.endpoints.Get(slot).facts.CacheTokens <= 0 && r.t.reported.Capacity(slot) <= 0 {
+	if r.t.endpoints.Get(slot).facts.CacheTokens <= 0 && r.t.Events.Capacity(slot) <= 0 {
 		return 0
 	}
 	return max(r.Capacity(slot), int64(firstShare*float64(r.statedTokens(slot))))
@@ -204,9 +203,6 @@ func (r Reader) Filled(slot int) float64 {
 
 // Losses counts how often an endpoint's cache was lost.
 func (r Reader) Losses(slot int) uint64 { return r.t.endpoints.Get(slot).lost }
-
-// Figures describe an endpoint's KV events.
-func (r Reader) Figures(slot int) kvstream.Figures { return r.t.reported.Figures(slot) }
 
 // Warmth is the state of a cache that a conversation remembers with its last turn.
 type Warmth struct {

@@ -32,7 +32,7 @@ const (
 func (r Reader) statedTokens(slot int) int64 {
 	tokens := r.t.endpoints.Get(slot).facts.CacheTokens
 	if tokens <= 0 {
-		tokens = r.t.reported.Capacity(slot)
+		tokens = r.t.Events.Capacity(slot)
 	}
 	if tokens <= 0 {
 		tokens = defaultTokens
@@ -89,7 +89,7 @@ func (t *Table) limit(e *endpoint, perByte float64) {
 
 // tiered reports whether an engine's events tell of a second tier beside the memory whose size it states.
 func (r Reader) tiered(slot int) bool {
-	return r.t.endpoints.Get(slot).facts.CacheTokens > 0 && r.t.reported.Tiers(slot)
+	return r.t.endpoints.Get(slot).facts.CacheTokens > 0 && r.t.Events.Tiers(slot)
 }
 
 // learnCapacity corrects the capacity by what a request found, of the tokens predicted to be cached. Only a full cache

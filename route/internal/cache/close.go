@@ -35,7 +35,7 @@ func (t *Table) confirm(l *lease, e *endpoint) {
 
 // computed remembers a prompt whose KV events are still to come.
 func (t *Table) computed(now time.Time, l *lease, e *endpoint) {
-	if !t.reported.Trusted(l.slot) {
+	if !t.Events.Trusted(l.slot) {
 		return
 	}
 	for _, chain := range l.prompts() {
@@ -70,7 +70,7 @@ func (t *Table) Close(now time.Time, f *Ended) (news []string) {
 	t.settlePrompts(l, e, f, first)
 	t.settle(l, e, f)
 	if f.Outcome == fleet.OK && l.turn {
-		news = t.reported.Settle(now, &reported.Finished{
+		news = t.Events.Settle(now, &reported.Finished{
 			Lease: f.Lease, Chain: l.chain, Depth: l.depth, BlockTokens: e.facts.BlockTokens,
 			SameCache: l.epoch == e.epoch, Usage: f.Usage,
 		})
@@ -78,7 +78,7 @@ func (t *Table) Close(now time.Time, f *Ended) (news []string) {
 	if f.Outcome == fleet.OK && f.Splits && l.list.none() {
 		e.learnOverprediction(l, f.Usage)
 	}
-	t.reported.Close(n)
+	t.Events.Close(n)
 	if cap(l.chain) > bound.Many {
 		l.chain = nil
 	}
@@ -121,7 +121,7 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) {
 	}
 	e.reuses = e.reuses || u.CachedTokens > 0 // a connector may have it beside the engine
 	l.learnAnswer(f.AnswerReuse, e.grain.slack(e.facts.BlockTokens), u)
-	if l.exact && t.reported.Trusted(l.slot) {
+	if l.exact && t.Events.Trusted(l.slot) {
 		return // the prediction came from events, not from this estimate
 	}
 	predicted, found := l.cachedTokens, u.CachedTokens

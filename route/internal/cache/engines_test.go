@@ -60,7 +60,7 @@ func newEngines(t *testing.T, n int, f Facts) *engines {
 func newFollowed(t *testing.T) *engines {
 	e := newEngines(t, 2, Facts{CacheTokens: 100_000, BlockTokens: 16})
 	for slot := range 2 {
-		e.SetStreamState(slot, kvstream.Exact)
+		e.Events.SetStreamState(slot, kvstream.Exact)
 	}
 	return e
 }

@@ -129,18 +129,18 @@ func TestSilentEvents(t *testing.T) {
 	e.told(0, "x", "x", tokens, 0)
 	n, _ := e.place(0, "y", said(words(2, 900)))
 	e.end(n, fleet.OK, 0, 1)
-	if e.Tick(e.now.Add(-time.Millisecond), 0) {
+	if e.Events.Tick(e.now.Add(-time.Millisecond), 0) {
 		t.Error("silent at once: engines take a moment")
 	}
 	e.now = e.now.Add(reported.Overdue)
-	if first, second := e.Tick(e.now, 0), e.Tick(e.now, 0); !first || second {
+	if first, second := e.Events.Tick(e.now, 0), e.Events.Tick(e.now, 0); !first || second {
 		t.Errorf("silent: %t, and again %t", first, second)
 	}
-	if s := e.Figures(0).State; s != kvstream.Silent || len(e.news) > 0 {
+	if s := e.Events.Figures(0).State; s != kvstream.Silent || len(e.news) > 0 {
 		t.Errorf("%s: %q", s, e.news)
 	}
 	e.tell(0, storedFrom(tokens, 16, 0, "x"))
-	if s := e.Figures(0).State; s != kvstream.Exact || len(e.news) != 1 {
+	if s := e.Events.Figures(0).State; s != kvstream.Exact || len(e.news) != 1 {
 		t.Errorf("heard again: %s, %q", s, e.news)
 	}
 }
@@ -153,13 +153,13 @@ func TestWrongEvents(t *testing.T) {
 	for range fourMisses {
 		e.serve(0, "x", said(tokens), 0, 1) // although the events say otherwise
 	}
-	if s := e.Figures(0); s.State != kvstream.Wrong || s.Wrong != 1 || len(e.news) != 1 {
+	if s := e.Events.Figures(0); s.State != kvstream.Wrong || s.Wrong != 1 || len(e.news) != 1 {
 		t.Fatalf("%+v %q", s, e.news)
 	}
 	for range eightHits {
 		e.serve(0, "x", said(tokens), 624, 1)
 	}
-	if s := e.Figures(0); s.State != kvstream.Exact || len(e.news) != 2 {
+	if s := e.Events.Figures(0); s.State != kvstream.Exact || len(e.news) != 2 {
 		t.Errorf("%+v %q", s, e.news)
 	}
 }
@@ -339,7 +339,7 @@ func TestSizesOfBlocks(t *testing.T) {
 	for slot, each := range []int{16, 32, 64} {
 		e.facts[slot].BlockTokens = each
 		e.Describe(slot, e.facts[slot])
-		e.SetStreamState(slot, kvstream.Exact)
+		e.Events.SetStreamState(slot, kvstream.Exact)
 		e.tell(slot, storedFrom(tokens, each, 0, ""))
 	}
 	part := said(tokens)
@@ -409,7 +409,7 @@ func BenchmarkIDs(b *testing.B) {
 				e, tokens := newEngines(&testing.T{}, models+sizes, Facts{CacheTokens: 100_000}), words(1, 64_000)
 				for slot := range e.models {
 					e.models[slot] = fmt.Sprint(slot % models)
-					e.SetStreamState(slot, kvstream.Exact)
+					e.Events.SetStreamState(slot, kvstream.Exact)
 					e.tell(slot, storedFrom(tokens[:1600], 16<<(slot/models), 0, ""))
 				}
 				req := withIDs(tokens, false)

@@ -112,7 +112,7 @@ func (r Reader) ofListed(c *pick.Endpoint, q *fleet.Listed, tokens, depth int) i
 // exactListed is the tokens of a prompt cached according to events, by its token ids; ok is false where the events do
 // not say.
 func (r Reader) exactListed(x *Text, c *pick.Endpoint, tokens, believed int) (said int, ok bool) {
-	events := r.t.reported
+	events := r.t.Events
 	if !events.Trusted(c.Slot) || c.Adapter {
 		return 0, false
 	}

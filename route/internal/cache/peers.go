@@ -35,7 +35,7 @@ func (t *Table) AddPeerRequest(n uint32, h *PeerRequest) {
 	l.slot, l.epoch, l.turn, l.leg = h.Slot, e.epoch, h.Turn, h.Leg
 	l.first, l.placed = h.First, h.Placed
 	l.promptTokens, l.cachedTokens = h.PromptTokens, h.CachedTokens
-	t.reported.Open(n, h.Slot, "", "")
+	t.Events.Open(n, h.Slot, "", "")
 	if h.Turn && len(h.Chain) > 0 {
 		l.chain, l.bytes = append(l.chain, h.Chain...), h.Bytes
 		t.enterPeers(n, l, e, h)

@@ -17,7 +17,7 @@ func (t *Table) Open(n uint32, v *pick.View, row int, x *Text, p *Prompt) {
 	l.slot, l.epoch, l.turn, l.leg = c.Slot, e.epoch, p.Request.Class == fleet.Turn, v.Leg
 	l.first, l.placed = v.FirstTurn, p.Now
 	l.promptTokens, l.cachedTokens = v.PromptTokens, c.CachedTokens
-	t.reported.Open(n, c.Slot, p.Request.Tenant, p.Session)
+	t.Events.Open(n, c.Slot, p.Request.Tenant, p.Session)
 	switch {
 	case !l.turn || p.Request.Content == nil:
 	case len(p.Request.Content.List) > 0:
@@ -39,7 +39,7 @@ func (e *endpoint) refuses(prompt, context int) bool {
 func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Text, p *Prompt) {
 	t.look(x, p.Request, c.Model)
 	t.lookInEvents(x, p)
-	t.reported.Note(n, &x.chain, &x.ids, p.Size.Tokens, c.Adapter)
+	t.Events.Note(n, &x.chain, &x.ids, p.Size.Tokens, c.Adapter)
 	l.exact = x.chain.Known && c.Exact
 	l.chain = append(l.chain[:0], x.keys...)
 	l.depth, l.bytes = c.Blocks, p.Request.Content.Bytes

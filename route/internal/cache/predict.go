@@ -174,7 +174,7 @@ func (r Reader) merge(x *Text, p *Prompt, at pick.Endpoints, cached []pick.Cache
 
 // exact is the tokens of the prompt cached according to events; ok is false where the events may be incomplete.
 func (r Reader) exact(x *Text, p *Prompt, c *pick.Endpoint, h *pick.Cached) (tokens int, ok bool) {
-	events := r.t.reported
+	events := r.t.Events
 	if !events.Trusted(c.Slot) {
 		return 0, false
 	}

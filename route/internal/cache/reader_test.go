@@ -122,7 +122,7 @@ func newSite() *site {
 		s.t.AddEndpoint(i)
 		s.t.Describe(i, Facts{CacheTokens: 4000, BlockTokens: 16})
 	}
-	s.t.SetStreamState(0, kvstream.Exact)
+	s.t.Events.SetStreamState(0, kvstream.Exact)
 	return s
 }
 
@@ -241,7 +241,7 @@ func TestReaderChangesNothing(t *testing.T) {
 		v := s.view(p)
 		for i := range slotNames {
 			s.t.Capacity(i)
-			s.t.Figures(i)
+			s.t.Events.Figures(i)
 		}
 		if fingerprintOf(s.t) != before {
 			t.Fatal("a decision has changed the table before its last step")
@@ -295,8 +295,8 @@ func TestEpochs(t *testing.T) {
 	s.t.Lost(0)
 	look("lost", 0)
 	s.t.Lost(0)
-	s.t.VoidEvents(0)
-	s.t.SetStreamState(0, kvstream.Exact)
+	s.t.Events.Void(0)
+	s.t.Events.SetStreamState(0, kvstream.Exact)
 	look("restarted", 0)
 	if n := s.t.Losses(0); n != 2 {
 		t.Errorf("%d losses", n)

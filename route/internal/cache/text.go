@@ -121,7 +121,7 @@ func (r Reader) Look(x *Text, p *Prompt, model string) []int32 {
 	}
 	if x.chain.Known {
 		for slot := range cached {
-			if tokens, ok := r.t.reported.ByChain(slot, &x.chain, p.Size.Tokens); ok {
+			if tokens, ok := r.t.Events.ByChain(slot, &x.chain, p.Size.Tokens); ok {
 				cached[slot] = max(cached[slot], int32(tokens))
 			}
 		}
@@ -133,7 +133,7 @@ func (r Reader) Look(x *Text, p *Prompt, model string) []int32 {
 // lookInEvents finds what events say of the prompt, by the names of the latest model that it was looked up for.
 func (r Reader) lookInEvents(x *Text, p *Prompt) {
 	if !x.chained {
-		r.t.reported.Find(&x.chain, p.Request.Tenant, p.Session, x.keys, &x.matches)
+		r.t.Events.Find(&x.chain, p.Request.Tenant, p.Session, x.keys, &x.matches)
 		x.ids.Of(p.Request.Tokens)
 		x.chained = true
 	}
@@ -143,7 +143,7 @@ func (r Reader) lookInEvents(x *Text, p *Prompt) {
 func (t *Table) Note(x *Text, m Missed) {
 	t.missed = m.tokens
 	for _, l := range x.lookups[:x.done] {
-		t.reported.Touch(&l.chain)
+		t.Events.Touch(&l.chain)
 	}
 }
 

@@ -5,14 +5,12 @@ import (
 
 	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/cache/reported"
+	"github.com/warmpath/warmpath/slot"
 )
 
 // unreported keeps the prompts that an endpoint has just computed and whose KV events are still to come: within moments
 // from an engine that pushes, at the next poll otherwise.
-type unreported struct {
-	ring []prompt
-	next int // the oldest
-}
+type unreported struct{ slot.Ring[prompt] }
 
 type prompt struct {
 	chain []uint64 // the router's own block names
@@ -21,11 +19,7 @@ type prompt struct {
 
 // add adds a prompt. Of one endpoint the newest bound.Few are kept.
 func (r *unreported) add(now time.Time, chain []uint64) {
-	if len(r.ring) < bound.Few {
-		r.ring = append(r.ring, prompt{})
-	}
-	u := &r.ring[r.next%len(r.ring)]
-	r.next = (r.next + 1) % bound.Few
+	u := r.Next(bound.Few)
 	if cap(u.chain) > bound.Many {
 		u.chain = nil
 	}
@@ -38,8 +32,8 @@ func (r *unreported) reported(now, askedAt time.Time) {
 	if askedAt.IsZero() {
 		askedAt = now
 	}
-	for i := range r.ring {
-		if u := &r.ring[i]; !u.at.After(askedAt) {
+	for i := range r.All() {
+		if u := &r.All()[i]; !u.at.After(askedAt) {
 			u.chain = u.chain[:0]
 		}
 	}
@@ -47,8 +41,8 @@ func (r *unreported) reported(now, askedAt time.Time) {
 
 // common is the longest prefix, in blocks, that a prompt shares with one of them, or n where that is larger.
 func (r *unreported) common(now time.Time, keys []uint64, n int) int {
-	for i := range r.ring {
-		if u := &r.ring[i]; now.Sub(u.at) < reported.Overdue {
+	for i := range r.All() {
+		if u := &r.All()[i]; now.Sub(u.at) < reported.Overdue {
 			n = commonBeyond(keys, u.chain, n)
 		}
 	}

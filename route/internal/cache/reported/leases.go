@@ -31,7 +31,7 @@ func (t *Table) Open(n uint32, slot int, tenant, session string) {
 // Note keeps with a lease what events say of its prompt.
 func (t *Table) Note(n uint32, c *Chain, ids *IDs, promptTokens int, adapter bool) {
 	l := t.leases.Get(int(n))
-	l.stored, l.runs, l.adapter = t.endpoints.Get(l.slot).stored, t.runs.next, adapter
+	l.stored, l.runs, l.adapter = t.endpoints.Get(l.slot).stored, t.runs.Count(), adapter
 	if t.any {
 		t.label(l.tenant, l.session)
 	}
@@ -173,7 +173,7 @@ func (t *Table) Settle(now time.Time, f *Finished) (news []string) {
 		t.learn(&x)
 	}
 	t.matchRun(&x)
-	t.finished.keep(&x)
+	*t.finished.Next(mostRuns) = x
 	return news
 }
 

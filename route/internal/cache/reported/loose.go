@@ -1,13 +1,15 @@
 package reported
 
-import "github.com/warmpath/warmpath/route/internal/bound"
+import (
+	"github.com/warmpath/warmpath/route/internal/bound"
+	"github.com/warmpath/warmpath/slot"
+)
 
 // loose keeps the latest blocks that were stored and not bound, by the block they follow, for when it becomes known
 // whose that is.
 type loose struct {
 	after map[uint64][]uint64
-	order []uint64 // of the last so many, in a ring
-	at    int
+	order slot.Ring[uint64] // of the last bound.Many
 }
 
 func (l *loose) put(parent uint64, names []uint64) {
@@ -15,12 +17,11 @@ func (l *loose) put(parent uint64, names []uint64) {
 		return // the beginning of a prompt follows nothing
 	}
 	if l.after == nil {
-		l.after, l.order = map[uint64][]uint64{}, make([]uint64, bound.Many)
+		l.after = map[uint64][]uint64{}
 	}
-	delete(l.after, l.order[l.at])
-	l.after[parent] = append([]uint64(nil), names...)
-	l.order[l.at] = parent
-	l.at = (l.at + 1) % bound.Many
+	oldest := l.order.Next(bound.Many)
+	delete(l.after, *oldest)
+	l.after[parent], *oldest = append([]uint64(nil), names...), parent
 }
 
 // takeContinuation takes out what goes on from a chain: a run that begins after its last block, or after an earlier one

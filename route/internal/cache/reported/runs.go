@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/slot"
 )
 
 // run is blocks that an engine stored, one after another, without saying for which request. When a request has ended,
@@ -17,11 +18,8 @@ type run struct {
 	number       int // of runs noted before it
 }
 
-// runs is a ring of the latest runs without a conversation.
-type runs struct {
-	ring []run
-	next int
-}
+// runs is the latest runs without a conversation.
+type runs struct{ slot.Ring[run] }
 
 // request is what is known of a request that has ended.
 type request struct {
@@ -40,11 +38,8 @@ type request struct {
 	adapter bool // see lease
 }
 
-// finished is the last requests that have ended, in a ring.
-type finished struct {
-	ring []request
-	next int
-}
+// finished is the last requests that have ended.
+type finished struct{ slot.Ring[request] }
 
 const (
 	mostRuns = 256 // and requests that have ended and whose tokens may still be reported
@@ -53,13 +48,9 @@ const (
 
 // noteRun records blocks without a conversation.
 func (t *Table) noteRun(slot int, parent uint64, names []uint64) {
-	k := &t.runs
-	if k.ring == nil {
-		k.ring = make([]run, mostRuns)
-	}
-	tail := names[len(names)-1]
-	for i := range k.ring {
-		if h := &k.ring[i]; parent != 0 && h.tail == parent && h.slot == slot {
+	k, tail := &t.runs, names[len(names)-1]
+	for i := range k.All() {
+		if h := &k.All()[i]; parent != 0 && h.tail == parent && h.slot == slot {
 			// the next chunk, or the answer; or the conversation's next turn, which begins here
 			h.tail, h.depth = tail, h.depth+len(names)
 		}
@@ -70,23 +61,14 @@ func (t *Table) noteRun(slot int, parent uint64, names []uint64) {
 			return
 		}
 	}
-	k.ring[k.next%mostRuns] = run{slot: slot, start: start, depth: start + len(names), tail: tail, number: k.next}
-	k.next++
-}
-
-// keep remembers a request that has ended.
-func (f *finished) keep(e *request) {
-	if f.ring == nil {
-		f.ring = make([]request, mostRuns)
-	}
-	f.ring[f.next%mostRuns] = *e
-	f.next++
+	number := k.Count()
+	*k.Next(mostRuns) = run{slot: slot, start: start, depth: start + len(names), tail: tail, number: number}
 }
 
 // find finds a request that has ended by its lease; nil when it is not kept.
 func (f *finished) find(l fleet.Lease) (found *request) {
-	for i := range f.ring {
-		if e := &f.ring[i]; e.lease == l && e.key != 0 {
+	for i := range f.All() {
+		if e := &f.All()[i]; e.lease == l {
 			found = e
 		}
 	}
@@ -96,7 +78,7 @@ func (f *finished) find(l fleet.Lease) (found *request) {
 // matchRun binds a prompt whose answer has ended to the run that is its own, if there is exactly one that can be.
 func (t *Table) matchRun(e *request) {
 	u := &e.usage
-	if e.bound || t.runs.ring == nil || !u.CachedKnown {
+	if e.bound || t.runs.Count() == 0 || !u.CachedKnown {
 		return
 	}
 	if x := t.bindings.byKey[e.key]; x != nil && x.ends == e.ends && len(x.chain) >= x.least && len(x.chain) <= x.most {
@@ -123,8 +105,8 @@ func (t *Table) matchRun(e *request) {
 func (k *runs) only(e *request) (own *run) {
 	u := &e.usage
 	found, least, most := u.CachedTokens/e.block, (u.PromptTokens-1)/e.block, (u.PromptTokens+u.OutputTokens)/e.block
-	for i := range k.ring {
-		h := &k.ring[i]
+	for i := range k.All() {
+		h := &k.All()[i]
 		if h.tail == 0 || h.matched || h.slot != e.slot || h.number < e.since || h.start != found || h.depth < least ||
 			h.depth > most {
 			continue
@@ -139,9 +121,8 @@ func (k *runs) only(e *request) (own *run) {
 
 // matchRunsLate is matchRun for the prompts that had ended before their blocks were reported.
 func (t *Table) matchRunsLate(slot int) {
-	f := &t.finished
-	for i := max(0, f.next-mostLate); i < f.next; i++ {
-		if e := &f.ring[i%mostRuns]; e.slot == slot && e.key != 0 {
+	for e := range t.finished.Latest(mostLate) {
+		if e.slot == slot {
 			t.matchRun(e)
 		}
 	}
