@@ -125,7 +125,6 @@ func (r *readers) owns(now time.Time, req *fleet.Request) error {
 	return nil
 }
 
-// poolFor finds the pool of a request.
 func (r *readers) poolFor(now time.Time, req *fleet.Request) (pool.Pool, error) {
 	name := req.Model
 	if name == "" {

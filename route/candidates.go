@@ -383,7 +383,6 @@ func (r *readers) elsewhere(q *asked, chosen registry.Endpoint, context int) Awa
 	return Away{}
 }
 
-// pinned is the endpoint that the request is pinned to.
 func (r *readers) pinned(q *asked) (pool.Member, error) {
 	req := q.req
 	ep := r.endpoints.Named(req.Pin)

@@ -116,12 +116,7 @@ func (r *Router) note(q *asked, seen *noticed) (said learnt.Announcement) {
 // commit reserves the row chosen for a leg, and lets its policy learn from the choice. The prompt of a decode leg is
 // predicted to be computed in readyMs.
 func (r *Router) commit(
-	q *asked,
-	chose *chosen,
-	p *placement,
-	readyMs float64,
-	said *learnt.Announcement,
-	made *Decision,
+	q *asked, chose *chosen, p *placement, readyMs float64, said *learnt.Announcement, made *Decision,
 ) {
 	v, who, choice := p.view, p.who, p.choice.Choice
 	policy := r.pools.Policy(q.pool, v.Leg)

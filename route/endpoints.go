@@ -192,9 +192,7 @@ func (r *Router) tellSizes(ep registry.Endpoint) {
 // replace handles an endpoint's change of address. The new address is another engine, with a new slot: nothing learnt
 // about the old one applies, and its running requests stay on the old accounts. State of the name continues: order of
 // declaration, idle conversations, draining, counters.
-func (r *Router) replace(
-	now time.Time, old registry.Endpoint, spec fleet.Endpoint, source string,
-) registry.Endpoint {
+func (r *Router) replace(now time.Time, old registry.Endpoint, spec fleet.Endpoint, source string) registry.Endpoint {
 	r.endpointLeft(now, old)
 	ep := r.addEndpoint(spec, source)
 	r.registry.Replace(old, ep)
@@ -212,7 +210,6 @@ func (r *Router) dropEndpoint(ep registry.Endpoint) {
 	r.freeSlot(ep)
 }
 
-// freeSlot frees an endpoint's slot.
 func (r *Router) freeSlot(ep registry.Endpoint) {
 	r.cache.RemoveEndpoint(ep.Slot())
 	r.backlog.RemoveEndpoint(ep.Slot())
@@ -222,7 +219,6 @@ func (r *Router) freeSlot(ep registry.Endpoint) {
 	r.registry.Free(ep)
 }
 
-// probed applies a report.
 func (r *Router) probed(now time.Time, ev *Probed, to *effects) {
 	ep := r.registry.NamedAt(ev.Endpoint, ev.URL)
 	if !ep.Exists() {

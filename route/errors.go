@@ -23,12 +23,8 @@ func (e *UnknownModelError) Error() string {
 		return fmt.Sprintf("the model %q does not exist; no engine lists any model", model)
 	}
 	if e.Alias != nil {
-		return fmt.Sprintf(
-			"%q is an alias of %s, which no engine serves; known models: %s",
-			model,
-			listed(e.Alias),
-			models(e.Known),
-		)
+		return fmt.Sprintf("%q is an alias of %s, which no engine serves; known models: %s",
+			model, listed(e.Alias), models(e.Known))
 	}
 	return fmt.Sprintf("the model %q does not exist; known models: %s", model, models(e.Known))
 }
@@ -52,11 +48,8 @@ func (e *KindError) Error() string {
 	for i, k := range e.Kinds {
 		names[i] = string(k)
 	}
-	return fmt.Sprintf(
-		"tenants' caches have to be kept apart, which only %s can do in this API, and no endpoint for %q is one",
-		listed(names),
-		e.Pool,
-	)
+	return fmt.Sprintf("tenants' caches have to be kept apart, which only %s can do in this API, and no endpoint for %q "+
+		"is one", listed(names), e.Pool)
 }
 
 // PinError means that the request is pinned to an endpoint that cannot take it. Frontends answer 400.

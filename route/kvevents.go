@@ -53,7 +53,6 @@ func (KVStreamState) event() {}
 func (KVTick) event()        {}
 func (KVTokens) event()      {}
 
-// kvApply applies the operations of a stream.
 func (r *Router) kvApply(now time.Time, ev *KVApplied) {
 	ep := r.registry.Named(ev.Endpoint)
 	if !ep.Exists() {
@@ -90,7 +89,6 @@ func (r *Router) kvTick(now time.Time, to *effects) {
 	}
 }
 
-// kvTokens applies the token ids of a prompt.
 func (r *Router) kvTokens(ev *KVTokens) {
 	slot, news := r.cache.Tokens(&reported.TokenIDs{
 		Lease: ev.Lease, Open: r.reservation(ev.Lease) != nil, Tokens: ev.Tokens, Salt: ev.Salt, Extra: ev.Extra,

@@ -77,7 +77,6 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	}
 }
 
-// drain begins or ends the draining of an endpoint.
 func (r *Router) drain(now time.Time, ev *Drain, to *effects) {
 	ep := r.registry.Named(ev.Endpoint)
 	if !ep.Exists() || ep.Draining() != ev.Off {
@@ -92,7 +91,6 @@ func (r *Router) drain(now time.Time, ev *Drain, to *effects) {
 	r.remark(to, ep, detail)
 }
 
-// transferring records that the KV transfer to a decode leg begins.
 func (r *Router) transferring(now time.Time, l fleet.Lease) {
 	if r.reservation(l) != nil {
 		r.backlog.Transferring(now, uint32(l))
@@ -121,7 +119,6 @@ func (r *Router) finished(now time.Time, ev *Finished, to *effects) {
 	}
 }
 
-// responseStarted makes known which endpoint has a response.
 func (r *Router) responseStarted(now time.Time, ev *ResponseStarted) {
 	if res := r.reservation(ev.Lease); res != nil {
 		key := conversation.ResponseKey(res.tenant, ev.Response)

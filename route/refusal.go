@@ -71,10 +71,8 @@ func (r *readers) unavailableReason(now time.Time, e registry.Endpoint, req *fle
 	case slices.Contains(req.Exclude, name):
 		return name + " is excluded by the request"
 	case !fits(req, e):
-		return name + " is " + cmp.Or(
-			string(e.Kind()),
-			"of a kind that is not known yet",
-		) + ", which may not take the request"
+		kind := cmp.Or(string(e.Kind()), "of a kind that is not known yet")
+		return name + " is " + kind + ", which may not take the request"
 	case asleep:
 		return name + " is " + why
 	case e.Draining():

@@ -193,7 +193,6 @@ func (r *Router) tellNews(n News) {
 	}
 }
 
-// peerNews applies another router's news.
 func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 	n := ev.News
 	at := ev.At
@@ -236,7 +235,6 @@ func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 	}
 }
 
-// endElsewhere ends a lease of another router.
 func (r *Router) endElsewhere(now, at time.Time, res *reservation, n *News) {
 	delete(r.replicas.leases, res.peer)
 	r.replicas.peers[res.peer.peer].leases--

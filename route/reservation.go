@@ -47,9 +47,7 @@ type reservation struct {
 }
 
 // reserve takes a lease and records the placement in the rooms: health, backlog, arrivals, cache.
-func (r *Router) reserve(
-	q *asked, p *placement, ep registry.Endpoint, readyMs float64, made *Decision,
-) *reservation {
+func (r *Router) reserve(q *asked, p *placement, ep registry.Endpoint, readyMs float64, made *Decision) *reservation {
 	now, req, v := q.now, q.req, p.view
 	res := r.newReservation()
 	res.ep, res.pool, res.class, res.routed = ep, q.pool, req.Class, now
@@ -136,7 +134,6 @@ func (r *Router) freeReservation(res *reservation) {
 	r.free = append(r.free, res.index)
 }
 
-// own reports whether this router placed the request.
 func (res *reservation) own() bool { return res.peer.peer == 0 }
 
 // lease is the name by which callers end the reservation.
@@ -144,13 +141,11 @@ func (res *reservation) lease() fleet.Lease {
 	return fleet.Lease(res.generation)<<32 | fleet.Lease(res.index)
 }
 
-// newReservation allocates a reservation.
 func (r *Router) newReservation() *reservation {
 	n := len(r.free)
 	if n == 0 {
 		r.reservations = append(r.reservations, reservation{
-			generation: 1, open: true,
-			index: uint32(len(r.reservations)),
+			generation: 1, open: true, index: uint32(len(r.reservations)),
 		})
 		return &r.reservations[len(r.reservations)-1]
 	}

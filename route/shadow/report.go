@@ -67,10 +67,8 @@ func (s *Set) Report() Report {
 	for i, p := range s.cfg.Policies {
 		why := slices.Clone(s.tells[i].reasons)
 		slices.SortFunc(why, func(a, b Reason) int { return strings.Compare(string(a.Reason), string(b.Reason)) })
-		r.Shadows = append(
-			r.Shadows,
-			PolicyReport{Policy: p.Name, Here: s.tells[i].Step, Apart: s.worlds[i].report(), Why: why},
-		)
+		here, apart := s.tells[i].Step, s.worlds[i].report()
+		r.Shadows = append(r.Shadows, PolicyReport{Policy: p.Name, Here: here, Apart: apart, Why: why})
 	}
 	return r
 }

@@ -56,14 +56,12 @@ func newWorld(c session.Config) *world {
 	}
 }
 
-// knows reports whether it knows the conversation.
 func (w *world) knows(g *Sighting) bool {
 	name := g.name(g.session)
 	_, ok := w.homes.Get(g.view.Now, &name)
 	return ok
 }
 
-// name is the name of a conversation in the sighting's pool.
 func (g *Sighting) name(id string) session.Name { return session.NameOf(g.request.Tenant, g.pool, id) }
 
 // follow applies the choice of this world's policy, or the actual choice if p is nil. mix has the kinds of turns there.
@@ -221,7 +219,6 @@ func (w *world) look(g *Sighting, model string) {
 	w.within = model
 }
 
-// put applies a choice.
 func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.Entry, p *pick.Installed) {
 	at := &w.places[c.Slot]
 	prefill, decode := int64(v.PromptTokens-c.CachedTokens), int64(v.OutputTokens)
@@ -269,7 +266,6 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 	w.index.Insert(c.Slot, w.keys)
 }
 
-// bound sets the most blocks that an endpoint holds.
 func (w *world) bound(v *pick.View, g *Sighting, c *pick.Candidate, at *place) {
 	w.sizes.Learn(&size.Sample{Bytes: g.content.Bytes}, v.PromptTokens, 0)
 	if n := cache.Blocks(c.CacheTokens, w.sizes.TokensPerByte); at.bound == 0 || cache.Differs(n, at.bound) {

@@ -207,7 +207,6 @@ func (t *Table) addIdle(now time.Time, m *member) {
 	e.idleRanks[m.rank] += m.needed
 }
 
-// removeIdle takes a member out of the idle ones.
 func (t *Table) removeIdle(m *member) {
 	if !m.idle {
 		return
@@ -218,7 +217,6 @@ func (t *Table) removeIdle(m *member) {
 	e.idleRanks[m.rank] -= m.needed
 }
 
-// uncount takes a member off its endpoint's accounts.
 func (t *Table) uncount(m *member) {
 	t.removeIdle(m)
 	t.account(m, -1)
@@ -391,7 +389,6 @@ func (e *endpoint) expect(now time.Time, of Engines) {
 	}
 }
 
-// need changes what is needed of a member's tokens.
 func (e *endpoint) need(m *member, tokens int64) {
 	by := tokens - m.needed
 	m.needed = tokens

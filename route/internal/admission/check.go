@@ -56,7 +56,6 @@ func (g *Check) MayPlace(slot int, shared int64) bool {
 	}
 }
 
-// isMemberAt reports whether the conversation or its family is a member there.
 func (g *Check) isMemberAt(slot int) bool {
 	m := g.member
 	if m == nil {

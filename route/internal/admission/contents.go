@@ -20,7 +20,6 @@ type block struct {
 	owner   *member // who alone has it; nil once a second member has had it
 }
 
-// known is how many of a prompt's blocks are there.
 func (c *contents) known(prompt []uint64) int {
 	return sort.Search(len(prompt), func(i int) bool { return c.blocks[prompt[i]].members == 0 })
 }

@@ -100,9 +100,7 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 	h := &heldTurn{Turn: turn, lease: holdBit | t.last, since: now, tenant: t.tenant(turn.Tenant, turn.Share)}
 	l := t.queues[turn.Pool]
 	if l == nil {
-		l = &poolQueue{
-			pool: turn.Pool, admittedAt: now, perToken: t.perToken(turn.Pool), byOwner: map[owner]*group{},
-		}
+		l = &poolQueue{pool: turn.Pool, admittedAt: now, perToken: t.perToken(turn.Pool), byOwner: map[owner]*group{}}
 		t.queues[turn.Pool] = l
 		t.order = append(t.order, l)
 	}
@@ -255,7 +253,6 @@ func (t *Table) firstBelow(l *poolQueue) (first *heldTurn) {
 	return first
 }
 
-// removeHeld takes a turn out of its pool's queue.
 func (t *Table) removeHeld(l *poolQueue, h *heldTurn) {
 	l.turns, l.needs, l.due = remove(l.turns, h), l.needs-h.own(), time.Time{}
 	t.change(l.pool)

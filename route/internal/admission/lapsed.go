@@ -18,7 +18,6 @@ func (t *Table) lapse(m *member) {
 	e.lapsedHave += m.tokens
 }
 
-// forgetLapsed forgets a conversation, if it has lapsed.
 func (t *Table) forgetLapsed(key session.Key) {
 	m := t.lapsed[key]
 	if m == nil {

@@ -52,7 +52,6 @@ type precedence struct {
 	deadline time.Time
 }
 
-// before reports whether a turn goes before another one.
 func (a precedence) before(b precedence) bool {
 	if a.priority != b.priority {
 		return a.priority > b.priority

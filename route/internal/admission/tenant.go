@@ -34,7 +34,6 @@ func (t *Table) tenant(name string, share float64) *tenant {
 	return x
 }
 
-// takes adds to what a tenant takes.
 func (t *Table) takes(x *tenant, tokens int64) {
 	if tokens != 0 {
 		x.tokens += tokens
@@ -51,7 +50,6 @@ func (t *Table) releaseTenant(x *tenant) {
 	}
 }
 
-// weight is its share.
 func (x *tenant) weight() float64 {
 	if x == nil || x.share <= 0 {
 		return 1
@@ -117,7 +115,6 @@ func (t *Table) isBelow(turn *Turn, x *tenant) bool {
 	return float64(x.tokens+turn.own())/x.weight() <= plenty*t.level
 }
 
-// takesTooMuch reports whether a tenant takes more than its share.
 func (t *Table) takesTooMuch(x *tenant) bool { return t.level > 0 && x.takes() > t.level }
 
 // takes is what its members take for its weight; nil has none.

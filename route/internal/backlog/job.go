@@ -122,7 +122,6 @@ func (t *Table) Open(now time.Time, n uint32, w Work) *Job {
 	return j
 }
 
-// newJob is a job of some work.
 func newJob(now time.Time, w Work) Job {
 	j := Job{Work: w, Opened: now}
 	switch w.Class {

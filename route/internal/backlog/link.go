@@ -82,7 +82,6 @@ func (e *ends) Swap(i, j int)      { (*e)[i], (*e)[j] = (*e)[j], (*e)[i] }
 func (e *ends) Push(any)           {}
 func (e *ends) Pop() any           { return nil }
 
-// drop removes the fewest.
 func (e *ends) drop() {
 	last := len(*e) - 1
 	(*e)[0] = (*e)[last]

@@ -35,7 +35,6 @@ const (
 	greedyFrom = 2 // times what the others have used in the mean, from which a tenant is greedy
 )
 
-// enter adds a job of a tenant.
 func (s *tenants) enter(now time.Time, name string) *tenant {
 	s.halve(now)
 	x := s.of[name]
@@ -59,7 +58,6 @@ func (s *tenants) enter(now time.Time, name string) *tenant {
 	return x
 }
 
-// leave removes a job of a tenant.
 func (s *tenants) leave(x *tenant) {
 	if x.open--; x.open == 0 {
 		s.open--
@@ -99,7 +97,6 @@ func (s *tenants) greedy(used int64) bool {
 	return n > 1 && float64(used)*float64(n-1) > greedyFrom*float64(s.used-used)
 }
 
-// usedBy is what a tenant has used.
 func (s *tenants) usedBy(name string) int64 {
 	if x := s.of[name]; x != nil {
 		return x.used

@@ -31,7 +31,6 @@ type position struct {
 	arrival     uint64 // its place in the order of arrival; 0 for one that has not come yet, which is last
 }
 
-// precedes reports whether it is before another.
 func (q *position) precedes(other *position) bool {
 	switch {
 	case q.key != other.key:
@@ -236,7 +235,6 @@ func (o *ordered) remove(q *queuedJob) {
 	o.chunks[i].sum()
 }
 
-// sum adds up a chunk.
 func (c *chunk) sum() {
 	first := &c.jobs[0]
 	*c = chunk{

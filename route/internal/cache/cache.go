@@ -159,7 +159,6 @@ func (t *Table) empty(e *endpoint) {
 	e.last = e.last[:0]
 }
 
-// renew begins a new epoch.
 func (t *Table) renew(e *endpoint) {
 	t.epochs++
 	e.epoch = t.epochs

@@ -21,7 +21,6 @@ type group struct {
 	prompts  ranking
 }
 
-// add adds a lease.
 func (c *coming) add(leases *slot.Table[lease], n uint32) {
 	l := leases.Get(int(n))
 	c.leases = append(c.leases, n)
@@ -31,7 +30,6 @@ func (c *coming) add(leases *slot.Table[lease], n uint32) {
 	}
 }
 
-// remove removes a lease, if it is there.
 func (c *coming) remove(leases *slot.Table[lease], n uint32) {
 	i := slices.Index(c.leases, n)
 	if i < 0 {

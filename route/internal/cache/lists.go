@@ -62,7 +62,6 @@ func (p *list) shrink() {
 	}
 }
 
-// lookListed is look for one of several prompts.
 func (r Reader) lookListed(x *Text, req *fleet.Request, q *fleet.Listed, model string) {
 	x.done = 0
 	x.next(model)

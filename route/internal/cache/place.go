@@ -35,7 +35,6 @@ func (e *endpoint) refuses(prompt, context int) bool {
 	return context > 0 && prompt > context || e.facts.CacheTokens > 0 && int64(prompt) > e.facts.CacheTokens
 }
 
-// enter adds a prompt's blocks to its endpoint's estimated content.
 func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Text, p *Prompt) {
 	t.look(x, p.Request, c.Model)
 	t.lookInEvents(x, p)

@@ -22,12 +22,7 @@ type Found struct {
 // occupy. home is the index of the conversation's home, -1 for none. memory is for the result. m is what this
 // decision's prompts have missed so far; it comes back with this one's added.
 func (r Reader) Predict(
-	x *Text,
-	p *Prompt,
-	at pick.Endpoints,
-	home int,
-	m Missed,
-	memory []pick.Cached,
+	x *Text, p *Prompt, at pick.Endpoints, home int, m Missed, memory []pick.Cached,
 ) ([]pick.Cached, Found, Missed) {
 	cached := slices.Grow(memory[:0], at.Len())[:at.Len()]
 	clear(cached)
@@ -54,12 +49,7 @@ func (r Reader) Predict(
 }
 
 func (r Reader) find(
-	x *Text,
-	p *Prompt,
-	at pick.Endpoints,
-	home int,
-	m Missed,
-	cached []pick.Cached,
+	x *Text, p *Prompt, at pick.Endpoints, home int, m Missed, cached []pick.Cached,
 ) (all Found, _ Missed) {
 	req := p.Request
 	if req.ReadsNoCache {

@@ -35,12 +35,10 @@ func (r ranking) seek(leases *slot.Table[lease], p ranked, chain []uint64) int {
 	})
 }
 
-// add adds a prompt.
 func (r *ranking) add(leases *slot.Table[lease], p ranked, chain []uint64) {
 	*r = slices.Insert(*r, r.seek(leases, p, chain), p)
 }
 
-// remove removes a prompt, if it is there.
 func (r *ranking) remove(leases *slot.Table[lease], p ranked, chain []uint64) {
 	i := r.seek(leases, p, chain)
 	if i == len(*r) || (*r)[i] != p { // the names that another router sends need not cover all before them

@@ -11,11 +11,7 @@ import (
 // is as Predict found it, and memory is for the result. Of the many requests of an endpoint it looks at bound.Step, at
 // even distances.
 func (r Reader) Sharers(
-	x *Text,
-	p *Prompt,
-	at pick.Endpoints,
-	cached []pick.Cached,
-	memory []pick.Sharer,
+	x *Text, p *Prompt, at pick.Endpoints, cached []pick.Cached, memory []pick.Sharer,
 ) []pick.Sharer {
 	memory = memory[:0]
 	longest := 0

@@ -55,9 +55,7 @@ func (t *Table) Next(now time.Time, n int, warm func(endpoint string, epoch uint
 		var users []session.User
 		users, more = t.users.Next(now, n, nil)
 		for _, u := range users {
-			p.Users = append(p.Users, learnt.User{
-				Key: u.Key, ID: w.name(u.ID), Age: u.Age, Said: u.Said, Many: u.Many,
-			})
+			p.Users = append(p.Users, learnt.User{Key: u.Key, ID: w.name(u.ID), Age: u.Age, Said: u.Said, Many: u.Many})
 		}
 	case 6:
 		p.Seen, more = t.seen.Next(n, make([]session.SeenID, 0, n))
@@ -94,10 +92,7 @@ func (t *Table) Add(
 // Restore stores a piece. later is its age; cache returns the epoch of an endpoint's cache, 0 for an unknown endpoint,
 // and how far its flow is ahead of the piece's.
 func (t *Table) Restore(
-	now time.Time,
-	p *learnt.Conversations,
-	later time.Duration,
-	cache func(endpoint string) (epoch, ahead uint32),
+	now time.Time, p *learnt.Conversations, later time.Duration, cache func(endpoint string) (epoch, ahead uint32),
 ) {
 	names := names(p.Names)
 	for _, of := range [...]struct {

@@ -112,7 +112,6 @@ func (t *Table) UnmuteUntried(now time.Time) {
 	}
 }
 
-// unmute ends a service's muteness.
 func (t *Table) unmute(s *service) {
 	if s.mutes > 0 {
 		t.mutes--

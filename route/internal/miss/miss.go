@@ -38,7 +38,6 @@ func beginningOf(req *fleet.Request, model string) (b beginning) {
 	return b
 }
 
-// note stores a beginning.
 func (t *Table) note(b beginning) {
 	if b.name == 0 {
 		return
@@ -49,7 +48,6 @@ func (t *Table) note(b beginning) {
 	t.at[b.name%bound.Many] = b
 }
 
-// named is the beginning with a name; zero for none.
 func (t *Table) named(name uint64) (b beginning) {
 	if t.at != nil && t.at[name%bound.Many].name == name {
 		return t.at[name%bound.Many]

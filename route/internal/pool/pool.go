@@ -138,7 +138,6 @@ func (p Pool) Turns(l fleet.Leg, without ablation.Set) (laterTurns, turnTokens f
 	return p.s.mix(l).Expect(without)
 }
 
-// mix is the statistics of turns on the leg's side.
 func (s *state) mix(l fleet.Leg) *arrivals.Mix {
 	if l == fleet.LegPrefill {
 		return &s.prompts
@@ -146,7 +145,6 @@ func (s *state) mix(l fleet.Leg) *arrivals.Mix {
 	return &s.turns
 }
 
-// policyFor is the policy of a leg.
 func (s *state) policyFor(l fleet.Leg) *pick.Installed {
 	if l == fleet.LegPrefill && s.prefill != nil { // the pool of a running request may have lost its roles
 		return s.prefill

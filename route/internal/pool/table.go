@@ -76,10 +76,7 @@ type Table struct {
 // New makes a table without pools.
 func New(endpoints registry.Reader, c Config) *Table {
 	t := &Table{
-		endpoints: endpoints,
-		byName:    map[string]Pool{},
-		byKey:     map[uint64]Pool{},
-		aliases:   map[string]fleet.Alias{},
+		endpoints: endpoints, byName: map[string]Pool{}, byKey: map[uint64]Pool{}, aliases: map[string]fleet.Alias{},
 	}
 	t.Reader = Reader{t}
 	t.SetConfig(c)
@@ -233,7 +230,6 @@ func (s *state) noteMembers() {
 	s.noteUniform()
 }
 
-// noteUniform notes whether all members are alike.
 func (s *state) noteUniform() {
 	s.uniform = true
 	for i := range s.members {

@@ -36,7 +36,6 @@ func (t *Table) served(path string) *served {
 	return nil
 }
 
-// addPath makes an entry for a path.
 func (t *Table) addPath(path string) *served {
 	t.paths = append(t.paths, served{
 		path: strings.Clone(path), has: map[int]struct{}{}, had: map[int]struct{}{}, lacks: map[int]time.Time{},

@@ -52,7 +52,6 @@ func (b *bindings) get(key uint64) *binding {
 	return x
 }
 
-// make finds a binding or makes it.
 func (b *bindings) make(key uint64) *binding {
 	x := b.get(key)
 	if x == nil {
@@ -73,7 +72,6 @@ func (b *bindings) set(x *binding, keep int, names []uint64) {
 	}
 }
 
-// forget removes a binding.
 func (b *bindings) forget(key uint64) {
 	if x := b.byKey[key]; x != nil {
 		b.drop(x)

@@ -46,13 +46,8 @@ func (n *IDs) blocks(block int, index *prefix.Index) *sized {
 			return s
 		case 0:
 			ids := n.tokens.IDs
-			s.block, s.names = block, kvstream.Names(
-				ids[:min(len(ids), bound.Many*block, mostNamedIDs>>i)],
-				block,
-				"",
-				0,
-				s.names[:0],
-			)
+			ids = ids[:min(len(ids), bound.Many*block, mostNamedIDs>>i)]
+			s.block, s.names = block, kvstream.Names(ids, block, "", 0, s.names[:0])
 			index.Match(s.names, &s.cached)
 			return s
 		}

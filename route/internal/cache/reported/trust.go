@@ -161,14 +161,8 @@ func (e *endpoint) agree(listed, counted int, news []string) (ok bool, _ []strin
 	e.sameLength = 0
 	if e.otherLength = min(e.otherLength+1, fit.Enough); !e.foreign && e.otherLength == fit.Enough {
 		e.foreign = true
-		news = append(
-			news,
-			fmt.Sprintf(
-				"token ids are ignored: a prompt has %d ids, but the engine counted %d tokens",
-				listed,
-				counted,
-			),
-		)
+		news = append(news, fmt.Sprintf(
+			"token ids are ignored: a prompt has %d ids, but the engine counted %d tokens", listed, counted))
 	}
 	return false, news
 }
