@@ -50,3 +50,19 @@ func Ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // Duration converts ms, to the nanosecond.
 func Duration(ms float64) time.Duration { return time.Duration(ms * 1e6) }
+
+// Earlier is the earlier of two times.
+func Earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Later is the later of two times.
+func Later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

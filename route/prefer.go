@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/pool"
 )
@@ -99,9 +100,7 @@ func displaceOldest(q *asked, members []pool.Member) []pool.Member {
 	}
 	oldest := q.now
 	for _, m := range members {
-		if at := displaces(m); at.Before(oldest) {
-			oldest = at
-		}
+		oldest = fleet.Earlier(oldest, displaces(m))
 	}
 	return keep(members, func(m pool.Member) bool { return !displaces(m).After(oldest) })
 }

@@ -194,11 +194,7 @@ func (r *Router) tellNews(n News) {
 }
 
 func (r *Router) peerNews(now time.Time, ev *PeerNews) {
-	n := ev.News
-	at := ev.At
-	if at.After(now) {
-		at = now
-	}
+	n, at := ev.News, fleet.Earlier(ev.At, now)
 	switch n.Kind {
 	case NewsPlaced:
 		r.peerPlaced(now, at, ev)

@@ -287,7 +287,7 @@ func (r *Router) judge(now time.Time, res *reservation, ev *Finished, sent time.
 			// counting tokens works on an engine that has stopped computing
 			Outcome: ev.Outcome, Excused: ev.Excused || ev.Overfull, Computes: res.class != fleet.Auxiliary,
 			Trial: res.trial, Sent: sent, RetryAfter: ev.RetryAfter, Limited: ev.Limited, Caller: res.caller,
-		}, func() health.Capable { return r.capable(now, res) })
+		}, func() health.Census { return r.capable(now, res) })
 		if ev.Refused {
 			r.registry.Refused(ep)
 		}
@@ -300,8 +300,8 @@ func (r *Router) judge(now time.Time, res *reservation, ev *Finished, sent time.
 
 // capable counts the endpoints of a reservation's pool that can do the same work. Its own pool has old members if it
 // was dropped meanwhile.
-func (r *Router) capable(now time.Time, res *reservation) health.Capable {
-	p, of := health.Capable{All: 1}, r.pools.Named(res.pool.Name())
+func (r *Router) capable(now time.Time, res *reservation) health.Census {
+	p, of := health.Census{All: 1}, r.pools.Named(res.pool.Name())
 	for i := range of.Len() {
 		e := of.Member(i).Endpoint()
 		if e == res.ep || !e.Role().Takes(res.decision.Leg) || r.readers.usable(now, e, 0) == health.Unfit {

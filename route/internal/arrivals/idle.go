@@ -126,12 +126,9 @@ func (r *Idles) Add(now uint32, s *Returns) {
 	r.spans = append(r.spans, span{from: now, to: now + 1, n: 1, each: 1})
 }
 
-// Drop removes a conversation idle since a tick. It does not count as a return.
-func (r *Idles) Drop(now, since uint32, s *Returns) { r.take(now, since, s) }
-
 // Return removes a conversation idle since a tick that has come back.
 func (r *Idles) Return(now, since uint32, s *Returns) {
-	p := r.take(now, since, s)
+	p := r.Drop(now, since, s)
 	if p == nil {
 		return
 	}
@@ -144,8 +141,8 @@ func (r *Idles) Return(now, since uint32, s *Returns) {
 	}
 }
 
-// take takes a conversation idle since a tick out of its span; nil if it is forgotten.
-func (r *Idles) take(now, since uint32, s *Returns) *span {
+// Drop removes a conversation idle since a tick from its span, nil if it is forgotten. It does not count as a return.
+func (r *Idles) Drop(now, since uint32, s *Returns) *span {
 	r.Advance(now, s)
 	for i := len(r.spans) - 1; i >= 0 && r.spans[i].to > since; i-- {
 		p := &r.spans[i]

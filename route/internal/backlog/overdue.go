@@ -66,12 +66,12 @@ func (r Reader) Overdue(now time.Time, slot int, from time.Time) (recent, older 
 		w.Jobs++
 		if j.Late(now) {
 			w.Late = true
-			w.LateSince = earlier(w.LateSince, j.Sent)
+			w.LateSince = fleet.Earlier(w.LateSince, j.Sent)
 		}
 		if !j.Stream {
 			w.MostTokens = max(w.MostTokens, j.MaxTokens)
 		}
-		w.Since = earlier(w.Since, j.Sent)
+		w.Since = fleet.Earlier(w.Since, j.Sent)
 	}
 	return recent, older
 }
@@ -86,13 +86,6 @@ func (t *Table) unanswered(slot int) iter.Seq[*Job] {
 			}
 		}
 	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // NonStreamingBefore counts an endpoint's unanswered jobs sent up to a moment whose answers are not streamed and not

@@ -76,9 +76,7 @@ func (p *prompts) soon(j *Job) (tokens float64, ok bool) {
 // latest is a moment, or a later one from which until was reckoned: of what happens at other routers, this one hears
 // late.
 func (p *prompts) latest(at time.Time) time.Time {
-	if at.After(p.at) {
-		p.at = at
-	}
+	p.at = fleet.Later(p.at, at)
 	return p.at
 }
 
@@ -87,9 +85,7 @@ func (e *endpoint) push(now time.Time, j *Job) (took float64) {
 	p := &e.prompts
 	e.prompting(now)
 	took = float64(float64(j.Prefill) * max(j.MsPerToken, 0))
-	if p.until.Before(now) {
-		p.until = now
-	}
+	p.until = fleet.Later(p.until, now)
 	p.addPrompt(now, j, fleet.Ms(p.until.Sub(now)))
 	p.until = p.until.Add(fleet.Duration(took))
 	if j.Stream {
@@ -178,9 +174,7 @@ func (t *Table) delayNonStreaming(p *prompts, perToken float64) {
 	}
 	for _, n := range open {
 		j := t.jobs.Get(int(n))
-		if at := p.until.Add(-fleet.Duration(float64(float64(w.queued-j.End) * perToken))); at.After(j.ready) {
-			j.ready = at
-		}
+		j.ready = fleet.Later(j.ready, p.until.Add(-fleet.Duration(float64(float64(w.queued-j.End)*perToken))))
 	}
 	w.delayed = delay{p.until, perToken, w.queued}
 }
@@ -212,9 +206,7 @@ func (t *Table) removeNonStreaming(now time.Time, e *endpoint, j *Job) {
 		w.tokens -= j.Prefill
 	}
 	perToken := t.rates.MsPerToken(j.Slot)
-	if most := p.latest(now).Add(p.remaining(perToken)); p.until.After(most) {
-		p.until = most
-	}
+	p.until = fleet.Earlier(p.until, p.latest(now).Add(p.remaining(perToken)))
 	if j.computed {
 		behind, left := float64(w.queued-j.End), max(0, fleet.Ms(p.until.Sub(now)))
 		j.TokensAfter = max(0, behind-float64(left/max(perToken, LeastMsPerToken)))

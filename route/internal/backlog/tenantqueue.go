@@ -249,11 +249,6 @@ func (c *chunk) sum() {
 		q := &c.jobs[i]
 		c.prefill, c.weighed, c.least = c.prefill+q.prefill, c.weighed+q.weighed, min(c.least, q.key)
 		c.low, c.high = min(c.low, q.priority), max(c.high, q.priority)
-		if q.opened.Before(c.oldest) {
-			c.oldest = q.opened
-		}
-		if q.opened.After(c.newest) {
-			c.newest = q.opened
-		}
+		c.oldest, c.newest = fleet.Earlier(c.oldest, q.opened), fleet.Later(c.newest, q.opened)
 	}
 }

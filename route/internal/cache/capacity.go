@@ -25,7 +25,7 @@ const mostBlocks = 1 << 18 // upper bound of bound: eight million tokens of Engl
 // A cache counts as full while less of it is free than one part in this number.
 const (
 	fullForMisses = 64 // where the router asks what of a prediction may be evicted
-	fullToLearn   = 8  // where an answer teaches the cache's size
+	nearlyFull    = 8  // elsewhere, as where an answer teaches the cache's size
 )
 
 // statedTokens is the capacity that the engine states, else its events' largest content, else the default.
@@ -99,7 +99,7 @@ func (t *Table) learnCapacity(l *lease, e *endpoint, predicted int, u *fleet.Usa
 	if e.facts.CacheTokens <= 0 {
 		most = fit.Bound // the engine may have more than is assumed
 	}
-	full := t.full(l.slot, fullToLearn)
+	full := t.full(l.slot, nearlyFull)
 	slack := e.grain.slack(e.facts.BlockTokens) + u.PromptTokens/50
 	// an answer that the client leaves out is not missing
 	missed := found+slack < min(predicted, size.Part(u.PromptTokens, blocks.Bytes(l.depth), l.bytes))

@@ -109,7 +109,7 @@ func (r Reader) findFar(x *Text, p *Prompt, at pick.Endpoints, cached []pick.Cac
 	for i := range at.Len() {
 		c, h := at.At(i), &cached[i]
 		most := r.t.near.Capacity(c.Slot)
-		if !r.tiered(c.Slot) || r.t.near.Units(c.Slot) < most-most/8 {
+		if !r.tiered(c.Slot) || r.t.near.Units(c.Slot) < most-most/nearlyFull {
 			continue
 		}
 		if c.Model != x.model {

@@ -54,21 +54,18 @@ func (t *Table) shared(e *endpoint, chain []uint64) int {
 	return e.outstanding.sorted.common(&t.leases, chain, 0)
 }
 
-const (
-	// touches is how many outstanding requests have their turn each time that one ends. With 8 as much is predicted to
-	// be cached as with all.
-	touches = 8
-	// littleInUse is a share of a cache, as a divisor. What is in use stays far from eviction while it takes less.
-	littleInUse = 8
-)
+// touches is how many outstanding requests have their turn each time that one ends. With 8 as much is predicted to be
+// cached as with all.
+const touches = 8
 
 // touchInUse marks the prompts of some outstanding requests as just used, the next ones each time that a request has
 // ended. Engines do not evict what an answer is generated from, nor the prompt that they compute, so what ended
 // requests leave has only the rest of the cache. Prompts that wait have no part: others may overtake them. Nor has a
 // cache whose second tier keeps what is evicted: conversations then belong where they were, whatever is in use there.
+// While no more is in use than may be free in a full cache, it stays far from eviction.
 func (t *Table) touchInUse(e *endpoint) {
 	h := &e.outstanding
-	if h.blocks < e.capacity.bound/littleInUse || !t.full(e.slot, littleInUse) || e.keeps.more() ||
+	if h.blocks < e.capacity.bound/nearlyFull || !t.full(e.slot, nearlyFull) || e.keeps.more() ||
 		e.facts.OnePrompt {
 		return
 	}

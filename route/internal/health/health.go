@@ -234,13 +234,10 @@ type Verdict struct {
 	Caller     uint64        // hash of the caller; 0 when callers are not told apart
 }
 
-// Capable counts the endpoints of a request's pool that can do the same work as the one that had it: all that are not
-// down, itself included, and how many others are ejected.
-type Capable struct{ All, Ejected int }
-
 // Conclude applies the end of an attempt to its endpoint. A client's fault is never the endpoint's. Back-pressure keeps
-// new traffic away for a while and is no failure. capable is called when a failure should eject.
-func (t *Table) Conclude(now time.Time, slot int, v *Verdict, capable func() Capable) {
+// new traffic away for a while and is no failure. capable, called when a failure should eject, counts the endpoints of the
+// request's pool that can do the same work, this one included, and how many others are ejected.
+func (t *Table) Conclude(now time.Time, slot int, v *Verdict, capable func() Census) {
 	e := t.endpoints.Get(slot)
 	switch v.Outcome {
 	case fleet.OK:
@@ -301,7 +298,7 @@ func (t *Table) ejection(before int, least time.Duration) time.Duration {
 // mayEject bounds ejections for failed requests, because the requests may be at fault: never the last endpoint that can
 // do the work, never more than EjectShare of them. after is the number of failures in a row that eject an endpoint. If
 // it is not ejected, the log says so at that failure, and not again at later ones.
-func (t *Table) mayEject(now time.Time, e *endpoint, capable func() Capable, after int) bool {
+func (t *Table) mayEject(now time.Time, e *endpoint, capable func() Census, after int) bool {
 	if now.Before(e.ejectedUntil) {
 		return true // it is ejected already
 	}

@@ -19,7 +19,7 @@ func TestReadingChangesNothing(t *testing.T) {
 	tab.RampUp(now, k)
 	tab.Probe(now, k, true, "")
 	tab.Admit(k)
-	tab.Conclude(now, k, &Verdict{Outcome: fleet.EngineError}, func() Capable { return Capable{All: 2} })
+	tab.Conclude(now, k, &Verdict{Outcome: fleet.EngineError}, func() Census { return Census{All: 2} })
 	rows := *tab.endpoints.Get(1)
 	r := tab.Reader
 	for _, at := range []time.Time{now, now.Add(time.Hour)} {
@@ -47,7 +47,7 @@ func TestFailuresFromBeforeEndNoTrial(t *testing.T) {
 	tab.AddEndpoint(k)
 	tab.Probe(now, k, true, "")
 	fail := func(at, sent time.Time) (fleet.State, uint64) {
-		tab.Conclude(at, k, &Verdict{Outcome: fleet.TimedOut, Sent: sent}, func() Capable { return Capable{All: 2} })
+		tab.Conclude(at, k, &Verdict{Outcome: fleet.TimedOut, Sent: sent}, func() Census { return Census{All: 2} })
 		return tab.State(at, k), tab.Failures(k)
 	}
 	tab.ejectSilent(now, k, 2, time.Minute, 0)

@@ -131,7 +131,7 @@ func TestAgainstReplay(t *testing.T) {
 				tab.Conclude(now, 0, &Verdict{
 					Outcome: e.outcome, Computes: true, Trial: e.trial, Sent: now,
 					RetryAfter: e.retry,
-				}, func() Capable { return Capable{All: 10} })
+				}, func() Census { return Census{All: 10} })
 			}
 			events = append(events, e)
 			want := after(c, events)
@@ -192,7 +192,7 @@ func TestShareOfEjections(t *testing.T) {
 			for range 3 {
 				for i := range row.all {
 					tab.Conclude(now, i, &Verdict{Outcome: fleet.EngineError, Sent: now},
-						func() Capable { return Capable{All: row.all, Ejected: ejected} })
+						func() Census { return Census{All: row.all, Ejected: ejected} })
 					ejected = 0
 					for j := range row.all {
 						if tab.IsEjected(now, j) {
@@ -236,14 +236,14 @@ func TestRamp(t *testing.T) {
 		"is probed again": {false, func(tab *Table) { tab.Probe(now, 0, true, "") }, 1},
 		"passes a trial": {false, func(tab *Table) {
 			tab.Conclude(now.Add(-time.Minute), 0, &Verdict{Outcome: fleet.EngineError},
-				func() Capable { return Capable{All: 2} })
+				func() Census { return Census{All: 2} })
 			trial := tab.Admit(0)
 			tab.Withdraw(0)
 			tab.Conclude(now, 0, &Verdict{Outcome: fleet.OK, Computes: true, Trial: trial}, nil)
 		}, 0.25},
 		"answers a question that needs no computing": {false, func(tab *Table) {
 			tab.Conclude(now.Add(-time.Minute), 0, &Verdict{Outcome: fleet.EngineError},
-				func() Capable { return Capable{All: 2} })
+				func() Census { return Census{All: 2} })
 			tab.Conclude(now, 0, &Verdict{Outcome: fleet.OK}, nil)
 		}, 1},
 	} {

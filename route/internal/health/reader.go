@@ -128,7 +128,7 @@ func (r Reader) EjectedByFailures(now time.Time, slot int) bool {
 	return now.Before(e.ejectedUntil) && !e.unreachable && e.silentAt.IsZero()
 }
 
-// Census counts the endpoints of a pool that are not down.
+// Census counts the endpoints of a pool that are not down, and those of them that are ejected.
 type Census struct{ All, Ejected, EjectedByFailures int }
 
 // Count adds an endpoint of that rank.

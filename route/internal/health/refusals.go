@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
@@ -44,7 +45,7 @@ func (s *refusals) add(now time.Time, caller uint64, until time.Time) (all time.
 	kept := (*s)[:0]
 	for _, v := range *s {
 		if v.caller == caller {
-			until = later(until, v.until)
+			until = fleet.Later(until, v.until)
 		}
 	}
 	for _, v := range *s {
@@ -53,7 +54,7 @@ func (s *refusals) add(now time.Time, caller uint64, until time.Time) (all time.
 		}
 		kept = append(kept, v)
 		if !v.accepted {
-			all = later(all, earlier(v.until, until))
+			all = fleet.Later(all, fleet.Earlier(v.until, until))
 		}
 	}
 	if len(kept) == bound.Few {
@@ -70,20 +71,6 @@ func (s refusals) accept(sent time.Time) {
 			s[i].accepted = true
 		}
 	}
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // refused records a 429 or 503 of the endpoint.

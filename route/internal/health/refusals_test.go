@@ -44,7 +44,7 @@ func TestBusyIsNotShortened(t *testing.T) {
 		tab.Probe(now, 0, true, "")
 		refuse := func(after, retry time.Duration) {
 			v.RetryAfter = retry
-			tab.Conclude(now.Add(after), 0, &v, func() Capable { return Capable{All: 2} })
+			tab.Conclude(now.Add(after), 0, &v, func() Census { return Census{All: 2} })
 		}
 		strained := func(after time.Duration) bool {
 			return tab.Rank(now.Add(after), 0, 7, ObeyEjections) == Strained

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
@@ -69,7 +70,7 @@ func (t *Table) Took(slot int, path string, took time.Duration) {
 func (t *Table) Begun(slot int, sent time.Time) {
 	e := t.endpoints.Get(slot)
 	e.refusals.accept(sent)
-	e.begun = later(e.begun, sent)
+	e.begun = fleet.Later(e.begun, sent)
 }
 
 // Mute keeps requests for a service away from an endpoint, one of which has waited for so long.
@@ -105,7 +106,7 @@ func (t *Table) UnmuteUntried(now time.Time) {
 	for slot := 0; t.mutes > 0 && slot < t.endpoints.Len(); slot++ {
 		e := t.endpoints.Get(slot)
 		for i := range e.services {
-			if s := &e.services[i]; s.mutes > 0 && now.Sub(later(s.until, s.trial)) >= t.cfg.EjectMax {
+			if s := &e.services[i]; s.mutes > 0 && now.Sub(fleet.Later(s.until, s.trial)) >= t.cfg.EjectMax {
 				t.unmute(s)
 			}
 		}

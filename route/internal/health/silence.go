@@ -67,7 +67,7 @@ func (t *Table) Listen(now time.Time, slot int, w *Waiting) bool {
 func (t *Table) ejectSilent(now time.Time, slot int, waiting int, waited, least time.Duration) {
 	e := t.endpoints.Get(slot)
 	quiet := waited
-	if since := later(e.idleAt, e.lastByteAt); !since.IsZero() {
+	if since := fleet.Later(e.idleAt, e.lastByteAt); !since.IsZero() {
 		quiet = now.Sub(since).Round(time.Second)
 	}
 	health := "although its health check is good"

@@ -56,9 +56,9 @@ func (e *engine) second() bool {
 		if q.at.Before(e.Silenced(0)) {
 			u = &w.Older
 		}
-		u.Jobs, u.Since = u.Jobs+1, earlier(u.Since, q.at)
+		u.Jobs, u.Since = u.Jobs+1, fleet.Earlier(u.Since, q.at)
 		if late(q) {
-			u.Late, u.LateSince = true, earlier(u.LateSince, q.at)
+			u.Late, u.LateSince = true, fleet.Earlier(u.LateSince, q.at)
 		}
 	}
 	w.NonStreamingBefore = func(moment time.Time) (n int) {

@@ -18,7 +18,7 @@ func TestUnanswered(t *testing.T) {
 			tab.Probe(now, 0, true, "")
 			if ejectedBefore {
 				tab.Conclude(now, 0, &Verdict{Outcome: fleet.EngineError, Sent: now},
-					func() Capable { return Capable{All: 2} })
+					func() Census { return Census{All: 2} })
 				now = now.Add(2 * time.Second)
 			}
 			for _, answers := range []bool{true, false, true} {

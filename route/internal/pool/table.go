@@ -197,7 +197,7 @@ func (t *Table) retake(name string, changed []registry.Endpoint) {
 
 // hole is in place of the slot of a member that has left, until all changes are known: one that comes in its place, as
 // an engine that moves does, moves no others.
-const hole = -1
+const hole = pick.None
 
 // count adds by to the numbers of members that a member is among.
 func (s *state) count(m *member, by int) {

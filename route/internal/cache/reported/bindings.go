@@ -1,6 +1,9 @@
 package reported
 
-import "github.com/warmpath/warmpath/route/internal/blocks"
+import (
+	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/route/internal/bound"
+)
 
 // binding says which blocks a conversation's prompt consists of, in the names of kvstream, and where in the router's
 // own blocks of the prompt the last turn ended.
@@ -33,8 +36,8 @@ type bindings struct {
 }
 
 const (
-	mostNames    = 4 << 20 // 32 MB; 64 million tokens in blocks of 16
-	mostBindings = 1 << 17
+	mostNames    = bound.Few * bound.Most // 32 MB; 64 million tokens in blocks of 16
+	mostBindings = 2 * bound.Most         // a conversation has another one for the end of its chain
 )
 
 func (b *bindings) init() {

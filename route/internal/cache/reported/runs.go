@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/slot"
 )
 
@@ -42,8 +43,8 @@ type request struct {
 type finished struct{ slot.Ring[request] }
 
 const (
-	mostRuns = 256 // and requests that have ended and whose tokens may still be reported
-	mostLate = 16  // of these, the latest, whose events may still come
+	mostRuns = 4 * bound.Few // and requests that have ended and whose tokens may still be reported
+	mostLate = 16            // of these, the latest, whose events may still come
 )
 
 // noteRun records blocks without a conversation.
