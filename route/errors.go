@@ -48,8 +48,8 @@ func (e *KindError) Error() string {
 	for i, k := range e.Kinds {
 		names[i] = string(k)
 	}
-	return fmt.Sprintf("tenants' caches have to be kept apart, which only %s can do in this API, and no endpoint for %q "+
-		"is one", listed(names), e.Pool)
+	return fmt.Sprintf("tenants' caches have to be kept apart, which only %s can do in this API, and no endpoint for "+
+		"%q is one", listed(names), e.Pool)
 }
 
 // PinError means that the request is pinned to an endpoint that cannot take it. Frontends answer 400.

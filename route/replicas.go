@@ -119,8 +119,8 @@ func (r *Router) describePlaced(p *Placed, res *reservation) {
 	j := r.backlog.Job(res.index)
 	chain, _ := r.cache.Chain(res.index)
 	*p = Placed{
-		Endpoint: res.ep.Key(), Pool: NameHash(res.pool.Name()), Class: res.class, Leg: res.decision.Leg, Stream: j.Stream,
-		Queued: j.Queued, PromptTokens: res.decision.PromptTokens, CachedTokens: res.decision.CachedTokens,
+		Endpoint: res.ep.Key(), Pool: NameHash(res.pool.Name()), Class: res.class, Leg: res.decision.Leg,
+		Stream: j.Stream, Queued: j.Queued, PromptTokens: j.PromptTokens, CachedTokens: j.CachedTokens,
 		OutputTokens: j.OutputTokens, MaxTokens: j.MaxTokens, PromptBytes: res.sample.Bytes, FetchTokens: j.FetchTokens,
 		ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(res.tenant), QueueClass: j.QueueClass,
 		Chain: chain,

@@ -138,9 +138,9 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 	s := EndpointStatus{
 		Endpoint: ep.Spec(), Kind: ep.Kind(), Source: ep.Source(), State: r.health.State(now, ep.Slot()),
 		Draining: ep.Draining(), Gone: ep.Gone(), Ramp: r.health.Ramp(now, ep.Slot()),
-		Load: r.backlog.Load(ep.Slot()), Report: ep.Report(), Models: slices.Collect(ep.Models()), Requests: ep.Requests(),
-		Failures: r.health.Failures(ep.Slot()), Silent: r.health.IsSilent(now, ep.Slot()),
-		Mute:        r.health.MuteFor(now, ep.Slot()),
+		Load: r.backlog.Load(ep.Slot()), Report: ep.Report(), Models: slices.Collect(ep.Models()),
+		Requests: ep.Requests(), Failures: r.health.Failures(ep.Slot()),
+		Silent: r.health.IsSilent(now, ep.Slot()), Mute: r.health.MuteFor(now, ep.Slot()),
 		CacheLosses: r.cache.Losses(ep.Slot()), CacheTokens: r.cache.Capacity(ep.Slot()),
 		CacheFilled: r.cache.Filled(ep.Slot()), KV: r.cache.Events.Figures(ep.Slot()),
 	}
@@ -316,8 +316,8 @@ func (r *Router) Running(request string) (out []Running) {
 			continue
 		}
 		x := Running{
-			Request: res.request, Endpoint: res.ep.Name(), Tenant: res.tenant, Pool: res.decision.Pool, Leg: res.decision.Leg,
-			Routed: res.routed, Answers: res.prefilled,
+			Request: res.request, Endpoint: res.ep.Name(), Tenant: res.tenant, Pool: res.decision.Pool,
+			Leg: res.decision.Leg, Routed: res.routed, Answers: res.prefilled,
 		}
 		if j := r.backlog.Job(res.index); !j.Queued {
 			x.Sent = j.Sent

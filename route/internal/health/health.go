@@ -235,8 +235,8 @@ type Verdict struct {
 }
 
 // Conclude applies the end of an attempt to its endpoint. A client's fault is never the endpoint's. Back-pressure keeps
-// new traffic away for a while and is no failure. capable, called when a failure should eject, counts the endpoints of the
-// request's pool that can do the same work, this one included, and how many others are ejected.
+// new traffic away for a while and is no failure. capable, called when a failure should eject, counts the endpoints of
+// the request's pool that can do the same work, this one included, and how many others are ejected.
 func (t *Table) Conclude(now time.Time, slot int, v *Verdict, capable func() Census) {
 	e := t.endpoints.Get(slot)
 	switch v.Outcome {

@@ -70,7 +70,8 @@ func TestPrompt(t *testing.T) {
 		}
 	}
 	var after Model
-	if after.Restore(&m.Size); after.Counted == 0 || after.TokensPerByte != 0.25 || after.Answer(&fleet.Request{}) != 100 ||
+	after.Restore(&m.Size)
+	if after.Counted == 0 || after.TokensPerByte != 0.25 || after.Answer(&fleet.Request{}) != 100 ||
 		after.Answer(&fleet.Request{MaxTokens: 10}) != 10 || after.Answer(&fleet.Request{Class: fleet.Embed}) != 0 {
 		t.Errorf("after a snapshot %+v, want %+v", after, m)
 	}
