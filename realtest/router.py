@@ -121,6 +121,8 @@ def main():
     except engines.Failed as failed:
         sys.exit(str(failed))
     finally:
+        for again in (signal.SIGINT, signal.SIGTERM):  # a second one would leave engines behind
+            signal.signal(again, signal.SIG_IGN)
         if router:
             router.stop()
         for engine in fleet:

@@ -90,7 +90,7 @@ func runDoctor(ctx context.Context, e env, o doctor.Options, args []string, file
 		fmt.Fprintf(e.stderr, "written: %s; run it with: warmpath serve -c %s\n", file, file)
 	}
 	if sick > 0 {
-		return fmt.Errorf("%d of %d engines are not healthy", sick, len(args))
+		return fmt.Errorf("engines that are not healthy: %d of %d", sick, len(args))
 	}
 	return nil
 }

@@ -15,14 +15,20 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/terminal"
 )
+
+// sameSignal is how long a signal counts as the first one sent again: timeout(1) sends it to its command, and then to
+// the group that the command is in.
+const sameSignal = time.Second
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()
+		time.Sleep(sameSignal)
 		stop() // a second signal ends the process at once
 	}()
 	os.Exit(Main(ctx, os.Args[1:], os.Environ(), os.Stdin, terminal.Guard(os.Stdout), terminal.Guard(os.Stderr)))

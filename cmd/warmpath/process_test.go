@@ -408,11 +408,12 @@ func (r *routerProcess) booksEmpty() {
 	})
 }
 
-// ends stops the router as an operator does, and wants it to end well.
+// ends stops the router as an operator does, with the signal twice as timeout(1) sends it, and wants it to end well.
 func (r *routerProcess) ends() {
 	r.t.Helper()
 	r.client.CloseIdleConnections()
 	r.signal(syscall.SIGTERM)
+	_ = r.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	select {
 	case <-r.ended:
 	case <-time.After(aWhile):

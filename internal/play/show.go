@@ -95,7 +95,7 @@ func (v *Summary) Show(w io.Writer, turns int, took time.Duration) {
 		fmt.Fprintln(w, "balance unknown: the answers do not say who gave them (see --endpoint-header)")
 		return
 	}
-	fmt.Fprintf(w, "work CV %.2f, first-turn CV %.2f over the %d endpoints that answered\n",
+	fmt.Fprintf(w, "work CV %.2f, first-turn CV %.2f over the endpoints that answered: %d\n",
 		v.WorkCV, v.FirstTurnCV, len(v.Shares))
 	for _, s := range v.Shares {
 		fmt.Fprintf(w, "  %-24s %s  %d turns\n", s.Endpoint, terminal.Bar(s.Work), s.Requests)

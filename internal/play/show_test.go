@@ -27,7 +27,7 @@ func TestShow(t *testing.T) {
 			},
 			[]string{
 				"time to first token", "\n0.8 requests/s, 81 prompt tokens/s, 0 answer tokens/s\n",
-				"token hit rate 50.0 %", "over the 1 endpoints", "100.0 %  1 turns",
+				"token hit rate 50.0 %", "over the endpoints that answered: 1", "100.0 %  1 turns",
 			},
 			"unknown",
 		},
