@@ -86,6 +86,29 @@ func firstMember(head []byte) eventClass {
 	return eventNone
 }
 
+// OnlyComments reports whether a part of a stream, from the beginning of a line on, is whole lines that are empty or
+// comments (HTML standard, section 9.2.6).
+func OnlyComments(part []byte) bool { return len(behindComments(part)) == 0 }
+
+// behindComments is what follows the empty lines and the comments at the beginning of a part of a stream.
+func behindComments(part []byte) []byte {
+	for len(part) > 0 {
+		switch part[0] {
+		case '\n', '\r':
+			part = part[1:]
+		case ':':
+			end := bytes.IndexAny(part, "\n\r")
+			if end < 0 {
+				return part
+			}
+			part = part[end:]
+		default:
+			return part
+		}
+	}
+	return nil
+}
+
 // ErrorAnswer reports whether an answer, or its beginning, is an error, in the shapes of error events. code is the HTTP
 // status in it and said its message; 0 and "" if absent.
 func ErrorAnswer(body []byte) (code int, said string, ok bool) {

@@ -14,7 +14,7 @@ import (
 // sgl-project/sglang#31802). A request that its client aborted has no status, and is answered. OpenAI's choices have
 // "finish_reason":"error" (vLLM).
 func Refusal(api string, piece []byte) (code int, said string, ok bool) {
-	piece = bytes.TrimPrefix(bytes.TrimSpace(piece), []byte("data:"))
+	piece = bytes.TrimPrefix(behindComments(bytes.TrimSpace(piece)), []byte("data:"))
 	switch api {
 	case APIGenerate:
 		return refusedGenerate(piece)

@@ -29,6 +29,11 @@ func TestRefusal(t *testing.T) {
 				`{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":"error"}]}` + "\n\n",
 			500, "the engine ended its answer with an error",
 		},
+		{
+			APIChat, ": PROCESSING\n\n: PROCESSING\n\ndata: " +
+				`{"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}` + "\n\n",
+			500, "the engine ended its answer with an error",
+		},
 		{APIChat, sglangFull, 0, ""},
 		{APIGenerate, errorAsReason, 0, ""},
 		{APIGenerate, "[" + sglangFull + "]", 0, ""},
@@ -84,6 +89,18 @@ func TestOverfull(t *testing.T) {
 		s.Write([]byte("data: " + body + "\n\n"))
 		if Overfull(s.ErrorText()) != want {
 			t.Errorf("as an event, %s: %t", body, !want)
+		}
+	}
+}
+
+func TestOnlyComments(t *testing.T) {
+	for part, want := range map[string]bool{
+		": a\n\n": true, ":\n": true, ": a\r\n\r\n: b\r\r": true, "\n": true, ": data: x\n\n": true,
+		": a": false, ": a\n\n: b": false, ": a\n\ndata: x\n\n": false, "data: : a\n\n": false, " : a\n\n": false,
+		"event: ping\n\n": false, "{}\n": false,
+	} {
+		if OnlyComments([]byte(part)) != want {
+			t.Errorf("%q: %v, want %v", part, !want, want)
 		}
 	}
 }

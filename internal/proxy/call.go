@@ -46,6 +46,7 @@ type call struct {
 	bounds       atomic.Pointer[Bounds]
 	shutdown     atomic.Bool // no further attempt may start
 	sent         atomic.Bool // the client has seen a byte or the header: no retry is allowed
+	commenting   atomic.Bool // before that, an engine's comment is written to the client
 	spent        atomic.Bool // an engine has computed for it, and did not fail
 
 	// what it may do, and is charged

@@ -112,6 +112,41 @@ func (c *call) comment() bool {
 	return err == nil
 }
 
+// onlyComments reports whether a piece of a stream of which nothing else has come is comments, by which engines and
+// gateways keep clients waiting (vLLM with --sse-keep-alive-interval, llama.cpp, OpenRouter).
+func (r *relay) onlyComments(piece []byte) bool {
+	return r.events && !r.c.sent.Load() && r.fin.Outcome == fleet.OK && r.c.Transport == nil &&
+		r.c.API != prompt.Other && len(r.held) == 0 && answer.OnlyComments(piece)
+}
+
+// passComments passes on comments that come before the answer, after a header if they are the first: it fits any
+// stream, and another endpoint can still answer. Where the router sends comments of its own, those are enough. It
+// returns false when the client left.
+func (r *relay) passComments(piece []byte) (ok bool) {
+	c := r.c
+	r.alive()
+	if c.comments != nil {
+		return true
+	}
+	if !c.Opened.Load() {
+		c.Opened.Store(true)
+		c.setHeader(r.res.Header, r.d)
+		delete(c.client.Header(), "Content-Length")
+		c.client.WriteHeader(http.StatusOK)
+	}
+	limit := r.watch.Pause()
+	c.commenting.Store(true)
+	took, err := c.client.Send(piece, true)
+	c.commenting.Store(false)
+	r.watch.Resume(limit, took)
+	if err != nil {
+		r.fin.Outcome = fleet.ClientGone
+		return false
+	}
+	c.served.BytesOut += int64(len(piece))
+	return true
+}
+
 // unfit reports whether an answer cannot continue an event stream that the client has got the header of. Before an
 // answer that could not, the client gets no such header any more; if it has got one, comments go on.
 func (c *call) unfit(res *http.Response) bool {

@@ -386,28 +386,94 @@ func TestServersWithoutEndMarks(t *testing.T) {
 }
 
 // TestStreamsOfNothing: whatever the kind of the engine, a stream in which nothing of an answer comes is none, and
-// another engine is asked. Once the client has seen a comment it is told.
+// another engine is asked, also once the client has seen comments.
 func TestStreamsOfNothing(t *testing.T) {
 	whole := chunk("hi") + doneChunk
 	for name, tt := range map[string]struct {
 		pieces []string
-		told   bool
+		seen   string
 	}{
-		"no byte":            {[]string{""}, false},
-		"the end alone":      {[]string{doneChunk}, false},
-		"a comment, the end": {[]string{": hi\n\n" + doneChunk}, false},
-		"comments":           {[]string{": hi\n\n", ": ho\n\n"}, true},
+		"no byte":            {[]string{""}, ""},
+		"the end alone":      {[]string{doneChunk}, ""},
+		"a comment, the end": {[]string{": hi\n\n" + doneChunk}, ""},
+		"comments":           {[]string{": hi\n\n", ": ho\n\n"}, ": hi\n\n: ho\n\n"},
 	} {
 		for _, kind := range []fleet.Kind{fleet.KindOther, fleet.KindVLLM, fleet.KindLlamaCpp} {
 			r := newRig(t, proxy.Config{}, streams(tt.pieces...), streams(whole))
 			r.as(kind, "")
-			_, body := r.post("/v1/chat/completions", streamBody)
-			if told := strings.Contains(body, `"error"`); told != tt.told || !told && body != whole {
+			if _, body := r.post("/v1/chat/completions", streamBody); body != tt.seen+whole {
 				t.Errorf("%s from %s: %q", name, kind, body)
 			}
 		}
 	}
 }
+
+// TestCommentsBeforeAnAnswer: the comments by which an engine keeps its client waiting reach it, and are no answer:
+// another engine gives that when this one breaks off, fails or ends. Of a part of a comment nothing can be taken back.
+func TestCommentsBeforeAnAnswer(t *testing.T) { bubble(t, commentsBeforeAnAnswer) }
+
+func commentsBeforeAnAnswer(t *testing.T) {
+	const waits = ": keep-alive\n\n"
+	failed := `data: {"error":{"message":"died","code":500}}` + "\n\n"
+	for _, tt := range []struct {
+		name  string
+		first engineHandler
+		seen  string // of the first engine
+		other bool   // the other one's answer follows
+	}{
+		{"ends", spaced(false, waits, waits), waits + waits, true},
+		{"breaks off", spaced(true, waits, waits), waits + waits, true},
+		{"fails", spaced(false, waits, failed), waits, true},
+		{"has lines that end otherwise", spaced(true, ": a\r\n\r\n", ":\r\r"), ": a\r\n\r\n:\r\r", true},
+		{"breaks off within one", spaced(true, waits, ": keep"), waits + ": keep", false},
+		{"has begun", spaced(true, waits, chunk("x")), waits + chunk("x"), false},
+	} {
+		for _, form := range []struct {
+			path, body string
+			form       streamForm
+		}{
+			{"/v1/chat/completions", streamBody, openAIForm},
+			{"/v1/responses", `{"model":"m","stream":true,"input":"x"}`, responsesForm},
+			{"/v1/messages", `{"model":"m","stream":true,"max_tokens":9,"messages":[]}`, messagesForm},
+		} {
+			whole := strings.Join(form.form.data, "") + form.form.mark
+			r := newRig(t, proxy.Config{}, tt.first, streams(whole))
+			res, body := r.post(form.path, form.body)
+			switch {
+			case !strings.HasPrefix(body, tt.seen):
+				t.Errorf("%s %s: the client got %q", form.path, tt.name, body)
+			case tt.other && body != tt.seen+whole, !tt.other && strings.Contains(body, whole):
+				t.Errorf("%s %s: behind %q came %q", form.path, tt.name, tt.seen, body[len(tt.seen):])
+			}
+			if res.StatusCode != 200 || res.Header.Get("X-Session-Id") == "" {
+				t.Errorf("%s %s: %d %v", form.path, tt.name, res.StatusCode, res.Header)
+			}
+			if ok := r.last(1).Outcome == fleet.OK; ok != tt.other {
+				t.Errorf("%s %s: outcome %s", form.path, tt.name, r.last(1).Outcome)
+			}
+			r = newRig(t, proxy.Config{}, tt.first) // there is no other
+			if _, body := r.post(form.path, form.body); !strings.HasPrefix(body, tt.seen) ||
+				endsLine(tt.seen) && !strings.Contains(body[len(tt.seen):], `"error"`) {
+				t.Errorf("%s %s, with no other engine: %q", form.path, tt.name, body)
+			}
+		}
+	}
+}
+
+// spaced sends the pieces a second after each other, and at last may cut the connection.
+func spaced(cut bool, pieces ...string) engineHandler {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for _, p := range pieces {
+			streams(p)(w, r)
+			time.Sleep(time.Second)
+		}
+		if cut {
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+func endsLine(s string) bool { return strings.HasSuffix(s, "\n") || strings.HasSuffix(s, "\r") }
 
 // streamsAs is streams with a media type.
 func streamsAs(media string, pieces ...string) engineHandler {

@@ -145,6 +145,6 @@ func (c *call) skip(passed time.Duration) {
 
 // signs adds the times of the last signs of life of the call's engines.
 func (c *call) signs(to *route.StreamsAlive, now time.Time) {
-	c.watch.Load().Sign(to, c.sent.Load() && c.client.Waits(now), now)
+	c.watch.Load().Sign(to, (c.sent.Load() || c.commenting.Load()) && c.client.Waits(now), now)
 	c.prefillWatch.Load().Sign(to, false, now)
 }

@@ -190,6 +190,9 @@ func (b wholeAnswer) Read(p []byte) (int, error) {
 // pass passes one piece on. ok is false when the relay is over.
 func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 	r.look(piece)
+	if r.onlyComments(piece) {
+		return nil, r.passComments(piece)
+	}
 	if r.holds(piece) {
 		return nil, true
 	}
