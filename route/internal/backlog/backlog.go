@@ -72,8 +72,8 @@ type Table struct {
 	arrivalCount  uint64        // jobs that were queued so far
 	clockOffset   time.Duration // see SetClock
 	tenants       tenants
-	unsharedShare fit.Mean // share of its tokens in memory that a job of this router does not share with all others
-	ends          ends     // memory of linkProgress
+	unsharedShare fit.Mean  // share of its tokens in memory that a job of this router does not share with all others
+	ends          []float64 // memory of linkProgress
 }
 
 // endpoint is the outstanding work of one endpoint.

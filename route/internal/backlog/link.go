@@ -1,7 +1,6 @@
 package backlog
 
 import (
-	"container/heap"
 	"slices"
 	"time"
 
@@ -34,35 +33,35 @@ func (t *Table) advanceLink(now time.Time, e *endpoint) {
 }
 
 // linkProgress is how many tokens of each transfer the link has carried since link.at, and the number of running
-// transfers integrated over ms. It changes nothing. It takes linear time, and logarithmic time for each transfer that
-// has ended since.
+// transfers integrated over ms. It changes nothing. There may be thousands of transfers, so it does not look through them
+// for each one that has ended.
 func (t *Table) linkProgress(now time.Time, e *endpoint, perToken float64) (each, area float64) {
-	streams, ends := 0, &t.ends
-	*ends = (*ends)[:0]
+	streams, ends := 0, t.ends[:0] // the tokens left of the others, the fewest first
 	for i := range e.pendingTransfers {
 		switch p := &e.pendingTransfers[i]; {
 		case !p.runs():
 		case p.stream:
 			streams++
 		default:
-			*ends = append(*ends, p.left)
+			ends = append(ends, p.left)
 		}
 	}
-	heap.Init(ends)
+	slices.Sort(ends)
+	t.ends = ends
 	for dt := fleet.Ms(now.Sub(e.link.at)); dt > 0; {
-		for len(*ends) > 0 && (*ends)[0] <= each {
-			ends.drop()
+		for len(ends) > 0 && ends[0] <= each {
+			ends = ends[1:]
 		}
-		n := streams + len(*ends) // running transfers
+		n := streams + len(ends) // running transfers
 		if n == 0 {
 			break
 		}
 		next, step := 0.0, dt
-		if len(*ends) > 0 {
-			next = (*ends)[0] - each
+		if len(ends) > 0 {
+			next = ends[0] - each
 			step = float64(float64(next*perToken) * float64(n))
 		}
-		if len(*ends) == 0 || step > dt {
+		if len(ends) == 0 || step > dt {
 			step, next = dt, dt/float64(perToken*float64(n))
 		}
 		each += next
@@ -70,24 +69,6 @@ func (t *Table) linkProgress(now time.Time, e *endpoint, perToken float64) (each
 		dt -= step
 	}
 	return each, area
-}
-
-// ends are the tokens left of transfers, the fewest first, as a heap.
-type ends []float64
-
-// Len implements heap.Interface, as do the others.
-func (e *ends) Len() int           { return len(*e) }
-func (e *ends) Less(i, j int) bool { return (*e)[i] < (*e)[j] }
-func (e *ends) Swap(i, j int)      { (*e)[i], (*e)[j] = (*e)[j], (*e)[i] }
-func (e *ends) Push(any)           {}
-func (e *ends) Pop() any           { return nil }
-
-func (e *ends) drop() {
-	last := len(*e) - 1
-	(*e)[0] = (*e)[last]
-	if *e = (*e)[:last]; last > 0 {
-		heap.Fix(e, 0)
-	}
 }
 
 // pending is a decode leg whose KV cache has not arrived. It has what is asked for at each decision: those of a decoder
