@@ -4,11 +4,9 @@ import (
 	"iter"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/blocks"
 	"github.com/warmpath/warmpath/route/internal/bound"
-	"github.com/warmpath/warmpath/route/internal/size"
 )
 
 // A request may have several prompts. Engines compute and cache each by itself, so what they hold of a request is a
@@ -84,42 +82,21 @@ func (r Reader) predictList(x *Text, p *Prompt, at pick.Endpoints, cached []pick
 // addListed adds what each endpoint holds of one prompt.
 func (r Reader) addListed(x *Text, p *Prompt, q *fleet.Listed, at pick.Endpoints, cached []pick.Cached) {
 	x.ids.Of(q.Tokens)
-	tokens := p.Size.OfListed(q)
+	one := *p
+	one.Size = p.Size.Listed(q)
 	for i := range at.Len() {
 		c, h := at.At(i), &cached[i]
 		if i == 0 || c.Model != x.model {
 			r.lookListed(x, p.Request, q, c.Model)
 		}
-		more := r.ofListed(c, q, tokens, x.matches.Depth(c.Slot))
-		said, exact := r.exactListed(x, c, tokens, more)
+		believed := pick.Cached{CachedTokens: r.tokensOf(&one, c, x.matches.Depth(c.Slot))}
+		tokens, exact := r.exact(x, &one, c, &believed) // by its token ids: of a list events say no more
 		if exact {
-			more = max(said, r.ofListed(c, q, tokens, r.coming(x, p, c)))
+			believed.CachedTokens = max(tokens, r.tokensOf(&one, c, r.coming(x, p, c)))
 		}
-		h.CachedTokens += more
+		h.CachedTokens += believed.CachedTokens
 		h.Exact = h.Exact && exact
 	}
-}
-
-// ofListed is the size of the first blocks of a prompt of a list, in tokens: at most all tokens but the last.
-func (r Reader) ofListed(c *pick.Endpoint, q *fleet.Listed, tokens, depth int) int {
-	if depth == 0 || tokens < 2 {
-		return 0
-	}
-	return r.wholeBlocks(c, min(size.Part(tokens, blocks.Bytes(depth), q.Bytes), tokens-1))
-}
-
-// exactListed is the tokens of a prompt cached according to events, by its token ids; ok is false where the events do
-// not say.
-func (r Reader) exactListed(x *Text, c *pick.Endpoint, tokens, believed int) (said int, ok bool) {
-	events := r.t.Events
-	if !events.Trusted(c.Slot) || c.Adapter {
-		return 0, false
-	}
-	said, whole, ok := events.ByIDs(c.Slot, &x.ids, tokens)
-	if !ok {
-		return 0, false
-	}
-	return said, said >= believed || whole && events.State(c.Slot) != kvstream.Partial
 }
 
 // enterList adds the blocks of several prompts to their endpoint's estimated content.

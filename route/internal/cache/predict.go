@@ -186,7 +186,7 @@ func (r Reader) exact(x *Text, p *Prompt, c *pick.Endpoint, h *pick.Cached) (tok
 
 // tokensOf is the size of the first blocks of the prompt, in tokens: at most all tokens but the last.
 func (r Reader) tokensOf(p *Prompt, c *pick.Endpoint, depth int) int {
-	return r.wholeBlocks(c, min(p.Size.At(blocks.Bytes(depth)), p.Size.Tokens-1))
+	return r.wholeBlocks(c, min(p.Size.At(blocks.Bytes(depth)), max(0, p.Size.Tokens-1)))
 }
 
 // coming is the blocks that the prompt shares with another request that is being computed there, or whose events are

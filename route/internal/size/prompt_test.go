@@ -77,7 +77,7 @@ func TestPrompt(t *testing.T) {
 	}
 	p := m.Prompt(&fleet.Request{PromptBytes: 400, Content: &fleet.Content{Bytes: 400}}, Last{})
 	for want, one := range map[int]fleet.Listed{7: {IDs: 7, Bytes: 100}, 25: {Bytes: 100}, 100: {Bytes: 900}} {
-		if got := p.OfListed(&one); got != want {
+		if got := p.Listed(&one).Tokens; got != want {
 			t.Errorf("one of several prompts, %+v: %d tokens, want %d", one, got, want)
 		}
 	}

@@ -113,12 +113,12 @@ func (p *Prompt) At(n int) int {
 	}
 }
 
-// OfListed is the tokens of one of several prompts: its token ids, or its share of the estimate for all.
-func (p *Prompt) OfListed(one *fleet.Listed) int {
+// Listed is the size of one of several prompts: its token ids, or its share of the estimate for all.
+func (p *Prompt) Listed(one *fleet.Listed) Prompt {
 	if one.IDs > 0 {
-		return one.IDs
+		return Prompt{Tokens: one.IDs, bytes: one.Bytes}
 	}
-	return Part(p.Tokens, one.Bytes, max(one.Bytes, p.bytes))
+	return Prompt{Tokens: Part(p.Tokens, one.Bytes, max(one.Bytes, p.bytes)), bytes: one.Bytes}
 }
 
 // Part is total × of / whole in integers; 0 where whole is not positive.
