@@ -41,7 +41,12 @@ func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error)
 	}
 	cached, found, missed := r.cache.Predict(&q.text, &prompt, at, home, seen.missed, q.cached)
 	q.cached, seen.missed = cached, missed
-	newcomer := q.newcomer(leg)
+	newcomer := backlog.Newcomer{
+		Asker: q.asker, Now: q.now, PromptTokens: q.size.Tokens, OutputTokens: q.pool.ExpectedOutput(q.req),
+	}
+	if leg == fleet.LegPrefill { // which generates one token
+		newcomer.OutputTokens = 1
+	}
 	first := q.req.Class == fleet.Turn && (!who.Known || q.retriesFirst(who, leg))
 	common, others := everywhere(q.size.Tokens, cached), r.arrivals.Fleet(q.now, at)
 	for i := range rows {
@@ -82,17 +87,6 @@ func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error)
 	}
 	v.LaterTurns, v.TurnTokens = q.pool.Turns(leg, r.without)
 	return filled{v, a.forced, a.settled}, nil
-}
-
-// newcomer is what the queue needs to know of a leg of the request.
-func (q *asked) newcomer(l fleet.Leg) backlog.Newcomer {
-	n := backlog.Newcomer{
-		Asker: q.asker, Now: q.now, PromptTokens: q.size.Tokens, OutputTokens: q.pool.ExpectedOutput(q.req),
-	}
-	if l == fleet.LegPrefill { // which generates one token
-		n.OutputTokens = 1
-	}
-	return n
 }
 
 // mayGoElsewhere reports whether a prompt waits less at an endpoint that has less of it cached than at any that has the

@@ -114,15 +114,6 @@ func byKey(k session.Key) string {
 	return string(b[:])
 }
 
-// keyed is the key in such a string.
-func keyed(id string) (session.Key, bool) {
-	if !IsKey(id) {
-		return session.Key{}, false
-	}
-	b := []byte(id[1:])
-	return session.KeyFrom(binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])), true
-}
-
 // IsKey reports whether an id stands for one that is unknown here. It must not be sent to clients.
 func IsKey(id string) bool { return len(id) == 1+keyBytes && id[0] == 0 }
 
@@ -141,8 +132,9 @@ func keyOf(s Scope, id string) session.Key {
 
 // nameOf is the name of a conversation in a scope.
 func nameOf(s Scope, id string) session.Name {
-	if k, ok := keyed(id); ok {
-		return session.Hashed(k)
+	if IsKey(id) {
+		b := []byte(id[1:])
+		return session.Hashed(session.KeyFrom(binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])))
 	}
 	return session.NameOf(s.Tenant, s.Pool, id)
 }
