@@ -133,17 +133,11 @@ func (r *Router) admitHeld(now time.Time) {
 // takingTraffic lists the endpoints of a pool that take new traffic; of an alias whose models divide its requests, and
 // which has the name of one of them, those of that one.
 func (r *Router) takingTraffic(now time.Time, name string) []int {
-	p, s := r.pools.Named(name), r.scratch
+	p := r.pools.Named(name)
 	r.slots = r.slots[:0]
 	for i := range p.Len() {
 		m := p.Member(i)
-		if p.Divides() {
-			s.serving = r.pools.Serving(m, s.serving[:0], &s.servingOthers)
-			if !slices.ContainsFunc(s.serving, func(m pool.Member) bool { return m.Model() == name }) {
-				continue
-			}
-		}
-		if ep := m.Endpoint(); r.readers.usable(now, ep, 0) == health.Fit {
+		if ep := m.Endpoint(); r.readers.usable(now, ep, 0) == health.Fit && (!p.Divides() || r.pools.Serves(m, name)) {
 			r.slots = append(r.slots, ep.Slot())
 		}
 	}

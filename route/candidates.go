@@ -272,7 +272,7 @@ func (r *readers) selectBest(q *asked, s *search, model string, by health.Ejecti
 			continue
 		}
 		if splits && !q.takes(m, s) || q.req.Kinds != nil && !fits(q.req, m.Endpoint()) ||
-			divides && !r.serves(q, m, model) {
+			divides && !r.pools.Serves(m, model) {
 			continue
 		}
 		rank := health.Fit

@@ -8,7 +8,6 @@ import (
 	"github.com/warmpath/warmpath/route/internal/admission"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/health"
-	"github.com/warmpath/warmpath/route/internal/pool"
 )
 
 // An alias's models may divide its conversations (shares) or stand in order, the next one being for what the one before
@@ -191,13 +190,4 @@ func (o *option) passed(model string, best health.Rank) PassedOver {
 		p.Why = PassedLacks
 	}
 	return p
-}
-
-// serves reports whether a member's engine may be asked for a model.
-func (r *readers) serves(q *asked, m pool.Member, model string) bool {
-	if m.Model() == model {
-		return true
-	}
-	q.serving = r.pools.Serving(m, q.serving[:0], &q.servingOthers)
-	return slices.ContainsFunc(q.serving, func(m pool.Member) bool { return m.Model() == model })
 }

@@ -36,10 +36,9 @@ func (r *readers) noEndpoint(q *asked, s *search, model string) error {
 	var why []string
 	for i := range p.Len() {
 		m := p.Member(i)
-		serves := func(m pool.Member) bool { return m.Model() == model }
 		switch ep := m.Endpoint(); {
 		case !q.takes(m, s):
-		case model != "" && !slices.ContainsFunc(r.pools.Serving(m, nil, &q.others), serves):
+		case model != "" && !r.pools.Serves(m, model):
 			why = append(why, ep.Name()+" does not serve "+model)
 		default:
 			why = append(why, r.unavailableReason(q.now, ep, q.req, s.leg))

@@ -122,13 +122,9 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 		depth, rest := 0, uint32(0)
 		if g.request.Content != nil && len(g.content.Blocks) > 0 {
 			w.look(g, c.Model)
-			depth = w.found.Depth(c.Slot)
-			cached.CachedTokens = min(
-				size.Part(v.PromptTokens, g.content.Lead+blocks.Bytes(depth), g.content.Lead+g.content.Bytes),
-				v.PromptTokens-1,
-			)
-			if depth == 0 {
-				cached.CachedTokens = 0
+			if depth = w.found.Depth(c.Slot); depth > 0 {
+				found, lead := blocks.Bytes(depth), g.content.Lead
+				cached.CachedTokens = min(size.Part(v.PromptTokens, lead+found, lead+g.content.Bytes), v.PromptTokens-1)
 			}
 		}
 		if known && home.Endpoint == c.Name {

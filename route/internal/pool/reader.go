@@ -282,6 +282,17 @@ func (r Reader) Serving(m Member, to []Member, others *Others) []Member {
 	return to
 }
 
+// Serves reports whether a member's engine may be asked for a model.
+func (r Reader) Serves(m Member, model string) bool {
+	targets := r.t.targets(m.s.name)
+	i := slices.Index(targets, model)
+	if m.Model() == model || !m.s.divides || i < 0 {
+		return m.Model() == model
+	}
+	_, ok := r.t.memberOf(m.Endpoint(), m.s, targets[i:i+1])
+	return ok
+}
+
 // Others is memory for members that a pool does not have as such, see Reader.Serving.
 type Others struct{ list []member }
 

@@ -266,9 +266,7 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 			t.touch(e) // see RoleOnly
 		}
 	}
-	if n.Version != "" {
-		o.Version = n.Version
-	}
+	o.Version = cmp.Or(n.Version, o.Version)
 	if n.Models != nil && (o.Models == nil || !equal(o.Models, n.Models)) {
 		t.touchModels(e, o.Models, n.Models)
 		o.Models = n.Models
@@ -295,12 +293,7 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	}
 	setPositive(&o.BootstrapPort, n.BootstrapPort)
 	o.ReportsCached, o.Sessions = o.ReportsCached || n.ReportsCached, o.Sessions || n.Sessions
-	if n.Precedence != (fleet.Precedence{}) {
-		o.Precedence = n.Precedence
-	}
-	if n.Handover != "" {
-		o.Handover = n.Handover
-	}
+	o.Precedence, o.Handover = cmp.Or(n.Precedence, o.Precedence), cmp.Or(n.Handover, o.Handover)
 	if n.Sleep != fleet.SleepUnknown || !n.Healthy { // one that is down for another reason is not asleep
 		o.Sleep, o.Rests = n.Sleep, n.Rests
 		t.loads = t.loads || n.Sleep == fleet.Dozing
