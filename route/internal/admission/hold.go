@@ -258,8 +258,7 @@ func (t *Table) removeHeld(l *poolQueue, h *heldTurn) {
 	t.change(l.pool)
 	g := l.byOwner[owner{h.tenant, h.Priority}]
 	if g.turns = remove(g.turns, h); len(g.turns) == 0 {
-		i := slices.Index(l.groups, g)
-		l.groups = slices.Delete(l.groups, i, i+1)
+		l.groups = slices.DeleteFunc(l.groups, func(x *group) bool { return x == g })
 		delete(l.byOwner, g.owner)
 	}
 	l.foremost = nil

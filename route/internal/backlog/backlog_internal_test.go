@@ -70,7 +70,8 @@ func (w *wire) wait(ms float64) { w.now = w.now.Add(fleet.Duration(ms)) }
 func (w *wire) left(n uint32) float64 {
 	w.advanceLink(w.now, w.endpoints.Get(0))
 	e := w.endpoints.Get(0)
-	return e.pendingTransfers[e.pendingOf(n)].left
+	i := slices.IndexFunc(e.pendingTransfers, func(p pending) bool { return p.job == n })
+	return e.pendingTransfers[i].left
 }
 
 // TestWhoLeavesTheLink: when a transfer ends for any reason, the remaining one has the link to itself.

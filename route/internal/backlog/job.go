@@ -189,9 +189,10 @@ func (t *Table) Transferring(now time.Time, n uint32) {
 	t.advanceLink(now, e)
 	j.WaitedForPlace = e.places > 0 && e.sent()-len(e.pendingTransfers) >= e.places
 	j.Handed, j.linkArea = now, e.link.area
-	if i := e.pendingOf(n); i >= 0 {
-		p := &e.pendingTransfers[i]
-		p.begun, p.left = true, p.tokens
+	for i := range e.pendingTransfers {
+		if p := &e.pendingTransfers[i]; p.job == n {
+			p.begun, p.left = true, p.tokens
+		}
 	}
 }
 

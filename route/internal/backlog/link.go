@@ -86,18 +86,11 @@ type pending struct {
 // have arrived.
 func (p *pending) runs() bool { return p.begun && p.tokens > 0 && (p.stream || p.left > 0) }
 
-// pendingOf is the transfer of a job, below 0 for none.
-func (e *endpoint) pendingOf(n uint32) int {
-	return slices.IndexFunc(e.pendingTransfers, func(p pending) bool { return p.job == n })
-}
-
 // transferArrived removes a decode leg from the pending transfers and from the link. Until then it occupies no slot,
 // and whole requests cannot use its blocks.
 func (t *Table) transferArrived(now time.Time, e *endpoint, j *Job) {
 	t.advanceLink(now, e)
-	if i := e.pendingOf(j.n); i >= 0 {
-		e.pendingTransfers = slices.Delete(e.pendingTransfers, i, i+1)
-	}
+	e.pendingTransfers = slices.DeleteFunc(e.pendingTransfers, func(p pending) bool { return p.job == j.n })
 }
 
 // LinkMs is the extra ms from link sharing if a transfer of this many tokens starts in `in` ms, for it and for the

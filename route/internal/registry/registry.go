@@ -148,9 +148,7 @@ func (t *Table) Another(e Endpoint, spec fleet.Endpoint, source string) (first b
 
 // Withdraw takes back what Another noted of a source.
 func (t *Table) Withdraw(e Endpoint, source string) {
-	if i := e.other(source); i >= 0 {
-		e.r.others = slices.Delete(e.r.others, i, i+1)
-	}
+	e.r.others = slices.DeleteFunc(e.r.others, func(d declaration) bool { return d.source == source })
 }
 
 // Next takes the declaration that applies when the source that has the name gives it up; ok is false if there is none.
@@ -181,9 +179,7 @@ func (t *Table) Leave(e Endpoint) {
 
 // Forget drops an endpoint from the list. Its slot stays taken until Free.
 func (t *Table) Forget(e Endpoint) {
-	if i := slices.Index(t.endpoints, e); i >= 0 {
-		t.endpoints = slices.Delete(t.endpoints, i, i+1)
-	}
+	t.endpoints = slices.DeleteFunc(t.endpoints, func(x Endpoint) bool { return x == e })
 	if e.r.current {
 		delete(t.byName, e.r.spec.Name)
 		delete(t.byKey, e.r.key)
