@@ -8,7 +8,6 @@ package ablation
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 	"strings"
 )
@@ -71,14 +70,3 @@ func Of(named ...string) (Set, error) {
 
 // Has reports whether a mechanism is switched off.
 func (s Set) Has(m Set) bool { return s&m != 0 }
-
-// String names the mechanisms of the set.
-func (s Set) String() string {
-	var out []string
-	for ; s != 0; s &= s - 1 {
-		if i := bits.TrailingZeros64(uint64(s)); i < len(Names()) {
-			out = append(out, Names()[i])
-		}
-	}
-	return strings.Join(out, ",")
-}
