@@ -117,7 +117,11 @@ func (r *readers) fillWhole(q *asked, seen *noticed, s search) (f filled, hold *
 	if next, ok := r.overflowsHold(q, &s, f.model, hold); ok {
 		return r.fillWhole(q, seen, next) // at most once for each model of the alias
 	}
-	return f, hold, r.holdsFull(q, hold)
+	if full := r.full(q); full != nil {
+		full.RetryAfter = retryAfter(r.admission.MaxHold(hold))
+		return f, nil, full
+	}
+	return f, hold, nil
 }
 
 // split chooses endpoints for both legs: who answers, for a prompt that is computed as soon as can be, unless that is

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/route/internal/admission"
 	"github.com/warmpath/warmpath/route/internal/backlog"
 	"github.com/warmpath/warmpath/route/internal/pool"
 	"github.com/warmpath/warmpath/route/internal/registry"
@@ -109,16 +108,6 @@ func (r *readers) queueFull(q *asked, c *chosen) error {
 		}
 	}
 	return nil
-}
-
-// holdsFull is the error of a turn that would have to be held when as many wait as may, else nil.
-func (r *readers) holdsFull(q *asked, hold *admission.Turn) error {
-	full := r.full(q)
-	if full == nil {
-		return nil
-	}
-	full.RetryAfter = retryAfter(r.admission.MaxHold(hold))
-	return full
 }
 
 // retryAfter is when a client that would wait so long is asked to come again: after a second to a minute.

@@ -21,7 +21,7 @@ const (
 	// ticks, 4 seconds, for which a conversation that was idle for twice as many counts with a constant rate of return
 	fewTicks     = 16
 	likelyReturn = 0.1 // assumed share of conversations that return within their first tick
-	worthIt      = 0.5 // least net saving of worthKeeping, as a share of the turns
+	worthIt      = 0.5 // least net saving of WorthKeeping, as a share of the turns
 	// the same where caches were kept so far: to begin and to end all the time costs more than either
 	stillWorthIt = 0.4
 )
@@ -298,12 +298,13 @@ func (s *Returns) seen(age int) float64 {
 	return s.back[age] / (s.back[age] + s.passed[age] + fit.Enough)
 }
 
-// worthKeeping is how long an idle conversation's KV cache is worth keeping where computing a whole cacheful takes
+// WorthKeeping is how long an idle conversation's KV cache is worth keeping where computing a whole cacheful takes
 // whole ms: the idle time t with the most of P(back by t) - E[idle time up to t] / whole. A return saves computing what
 // was kept; keeping it costs, at most, what else as much cache could have saved meanwhile: a cacheful in whole. 0 means
 // that keeping costs more than it saves, or that fewer than half of the turns would save anything net; where caches
 // have been kept for some time (soFar), fewer than stillWorthIt.
-func (s *Returns) worthKeeping(whole float64, soFar time.Duration) time.Duration {
+func (r Reader) WorthKeeping(whole float64, soFar time.Duration) time.Duration {
+	s := &r.t.returns
 	if whole <= 0 {
 		return 0
 	}
@@ -323,15 +324,15 @@ func (s *Returns) worthKeeping(whole float64, soFar time.Duration) time.Duration
 	return time.Duration(until) * Tick
 }
 
-// backBy is the share of the conversations idle for some time that come back before they have been idle for another,
-// counted as in worthKeeping. Within an age bucket all count as at its beginning.
-func (s *Returns) backBy(idle, within time.Duration) float64 {
+// Back is the share of the conversations idle for some time that come back before they have been idle for another,
+// counted as in WorthKeeping. Within an age bucket all count as at its beginning.
+func (r Reader) Back(idle, within time.Duration) float64 {
 	left, until := 1.0, uint32(within/Tick)
 	for k := ageOf(uint32(min(max(0, idle)/Tick, math.MaxUint32))); k < ages; k++ {
 		if from, _ := spanOf(k); from >= until {
 			break
 		}
-		left *= 1 - s.seen(k)
+		left *= 1 - r.t.returns.seen(k)
 	}
 	return 1 - left
 }

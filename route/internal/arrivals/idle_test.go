@@ -250,11 +250,11 @@ func TestWorthKeeping(t *testing.T) {
 		{0.9, 1000, 0, 0}, // to compute all anew takes no longer than to wait for their return
 		{0.9, 0, 0, 0},
 	} {
-		s := returns(c.share)
-		if got := s.worthKeeping(c.whole, 0); got != c.new {
+		r := Reader{&Table{returns: *returns(c.share)}}
+		if got := r.WorthKeeping(c.whole, 0); got != c.new {
 			t.Errorf("%v come back, all takes %v ms: worth keeping for %v, want %v", c.share, c.whole, got, c.new)
 		}
-		if got := s.worthKeeping(c.whole, time.Minute); got != c.before {
+		if got := r.WorthKeeping(c.whole, time.Minute); got != c.before {
 			t.Errorf("%v come back, all takes %v ms, kept so far: worth keeping for %v, want %v",
 				c.share, c.whole, got, c.before)
 		}
@@ -263,11 +263,11 @@ func TestWorthKeeping(t *testing.T) {
 
 // TestBackBy: who has been idle for longer than the others come back within does not come back.
 func TestBackBy(t *testing.T) {
-	s := &Returns{}
+	r := Reader{&Table{}}
 	for age := range 8 {
-		s.count(age, 0, 400)
+		r.t.returns.count(age, 0, 400)
 	}
-	s.count(2, 1600, 0)
+	r.t.returns.count(2, 1600, 0)
 	for _, c := range []struct {
 		idle, within time.Duration
 		least, most  float64
@@ -280,7 +280,7 @@ func TestBackBy(t *testing.T) {
 		{-time.Second, time.Hour, 0.7, 0.8},
 		{1e18, 2e18, 0, 0},
 	} {
-		if got := s.backBy(c.idle, c.within); got < c.least || got > c.most {
+		if got := r.Back(c.idle, c.within); got < c.least || got > c.most {
 			t.Errorf("idle for %v, %v come back by %v, want %v to %v", c.idle, got, c.within, c.least, c.most)
 		}
 	}

@@ -88,7 +88,12 @@ func (t *Table) fill(s *state) {
 			s.members = append(s.members, m)
 		}
 	}
-	s.noteMembers()
+	s.slots, s.roles, s.halves, s.takeWhole = s.slots[:0], 0, 0, 0
+	for i := range s.members {
+		s.count(&s.members[i], 1)
+		s.slots = append(s.slots, s.members[i].slot)
+	}
+	s.noteUniform()
 }
 
 // targets are the models that a name stands for; nil for any.

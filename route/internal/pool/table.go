@@ -220,16 +220,6 @@ func (s *state) place(e registry.Endpoint) (i int, ok bool) {
 	return i, ok && int(s.members[i].slot) == e.Slot()
 }
 
-// noteMembers notes the members' slots and roles, and whether they are alike.
-func (s *state) noteMembers() {
-	s.slots, s.roles, s.halves, s.takeWhole = s.slots[:0], 0, 0, 0
-	for i := range s.members {
-		s.count(&s.members[i], 1)
-		s.slots = append(s.slots, s.members[i].slot)
-	}
-	s.noteUniform()
-}
-
 func (s *state) noteUniform() {
 	s.uniform = true
 	for i := range s.members {

@@ -114,7 +114,11 @@ func (t *Table) Apply(slot int, b *Batch, only uint64) (cleared int, news []stri
 	}
 	e.Blocks = b.Blocks
 	if late {
-		t.matchRunsLate(slot)
+		for end := range t.finished.Latest(mostLate) {
+			if end.slot == slot {
+				t.matchRun(end) // its prompt's blocks are reported only now
+			}
+		}
 	}
 	return cleared, news
 }
@@ -125,7 +129,13 @@ func (t *Table) SetStreamState(slot int, state kvstream.State) (changed bool) {
 	if state == kvstream.None {
 		t.Void(slot)
 	}
-	return t.endpoints.Get(slot).follow(state)
+	e := t.endpoints.Get(slot)
+	if trusted(state) || state == kvstream.None {
+		e.base = state
+	}
+	changed = e.State != state
+	e.State = state
+	return changed
 }
 
 // Void forgets what an endpoint's events have reported.

@@ -120,15 +120,6 @@ func (k *runs) only(e *request) (own *run) {
 	return own
 }
 
-// matchRunsLate is matchRun for the prompts that had ended before their blocks were reported.
-func (t *Table) matchRunsLate(slot int) {
-	for e := range t.finished.Latest(mostLate) {
-		if e.slot == slot {
-			t.matchRun(e)
-		}
-	}
-}
-
 // learn notes where in the router's own blocks of a prompt its chain ends.
 func (t *Table) learn(e *request) {
 	x, u := t.bindings.make(e.key), &e.usage

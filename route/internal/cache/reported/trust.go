@@ -72,18 +72,6 @@ func (e *endpoint) arrived(blocks int, news []string) []string {
 // void forgets counts that were made of events which no longer hold.
 func (e *endpoint) void() { e.Blocks, e.misses, e.hits, e.owed = 0, 0, 0, time.Time{} }
 
-// follow takes over the state of the stream, and reports whether it is another one.
-func (e *endpoint) follow(s kvstream.State) (changed bool) {
-	switch s {
-	case kvstream.Exact, kvstream.Partial, kvstream.None:
-		e.base = s
-	case kvstream.Silent, kvstream.Wrong:
-	}
-	changed = e.State != s
-	e.State = s
-	return changed
-}
-
 // Tick notices that an endpoint's events have stopped. It reports whether they are silent from now on.
 func (t *Table) Tick(now time.Time, slot int) (silent bool) {
 	e := t.endpoints.Get(slot)
