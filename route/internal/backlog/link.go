@@ -33,8 +33,8 @@ func (t *Table) advanceLink(now time.Time, e *endpoint) {
 }
 
 // linkProgress is how many tokens of each transfer the link has carried since link.at, and the number of running
-// transfers integrated over ms. It changes nothing. There may be thousands of transfers, so it does not look through them
-// for each one that has ended.
+// transfers integrated over ms. It changes nothing. There may be thousands of transfers, so it does not look through
+// them for each one that has ended.
 func (t *Table) linkProgress(now time.Time, e *endpoint, perToken float64) (each, area float64) {
 	streams, ends := 0, t.ends[:0] // the tokens left of the others, the fewest first
 	for i := range e.pendingTransfers {
