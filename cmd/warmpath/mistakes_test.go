@@ -62,6 +62,7 @@ func TestMistakesSayWhatToDo(t *testing.T) {
 			"must name an address of this machine, or 0.0.0.0 for all of them",
 		},
 		{"serve -c none.yaml", "no such file or directory: write one with warmpath init -o none.yaml"},
+		{"check -c -", "no such file or directory: standard input is /dev/stdin"},
 		{"check -c pem.yaml", "pem.yaml:1:1: tls: tab.yaml with the key tls.yaml: tls: failed to find any PEM data"},
 		{"check -c tab.yaml", "tab.yaml:2:1: a tab is no indentation in YAML; use spaces"},
 		{"check none.yaml", "did you mean --config none.yaml; see warmpath check --help"},

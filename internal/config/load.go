@@ -113,6 +113,8 @@ func parse(file string, data []byte, env []string, overrides []Override) (Config
 func readFile(path string) ([]byte, error) {
 	data, err := wholefile.Read(path, largestFile)
 	switch {
+	case path == "-" && errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%w: standard input is /dev/stdin", err)
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("%w: write one with warmpath init -o %s", err, path)
 	case err == nil && len(bytes.TrimSpace(data)) == 0:
