@@ -6,7 +6,6 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/conversation"
-	"github.com/warmpath/warmpath/route/internal/health"
 	"github.com/warmpath/warmpath/route/internal/pool"
 	"github.com/warmpath/warmpath/route/internal/registry"
 	"github.com/warmpath/warmpath/session"
@@ -160,8 +159,8 @@ func (r *Router) dispatch(now time.Time) []fleet.Lease {
 
 // changes tells an endpoint's changes of state, each once.
 func (r *Router) changes(now time.Time, ep registry.Endpoint, to *effects) {
-	r.health.Changes(now, ep.Slot(), func(c health.Change) {
-		to.changes = append(to.changes, Change{Endpoint: ep.Name(), From: c.From, To: c.To, Detail: c.Detail})
+	r.health.Changes(now, ep.Slot(), func(from, state fleet.State, detail string) {
+		to.changes = append(to.changes, Change{Endpoint: ep.Name(), From: from, To: state, Detail: detail})
 	})
 }
 

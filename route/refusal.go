@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/route/internal/backlog"
 	"github.com/warmpath/warmpath/route/internal/pool"
 	"github.com/warmpath/warmpath/route/internal/registry"
 )
@@ -115,11 +114,11 @@ func retryAfter(wait time.Duration) time.Duration { return min(max(wait, time.Se
 
 // full says how many wait if no more may, queued or held; nil if more may.
 func (r *readers) full(q *asked) *QueueFullError {
-	held := backlog.Waiting{All: r.admission.Held(), Own: r.admission.HeldOf(q.asker.Tenant)}
+	held, ownHeld := r.admission.Held(), r.admission.HeldOf(q.asker.Tenant)
 	if !r.admission.Since(q.req.Hold).IsZero() { // the request itself
-		held.All, held.Own = held.All-1, held.Own-1
+		held, ownHeld = held-1, ownHeld-1
 	}
-	full, own, waiting := r.backlog.Full(q.asker, held)
+	full, own, waiting := r.backlog.Full(q.asker, held, ownHeld)
 	if !full {
 		return nil
 	}

@@ -1,7 +1,8 @@
 // Package slot has tables of values by endpoint, or by lease, indexed by small numbers.
 //
 // It owns the rows and which key each belongs to. It promises that a row is empty when its slot has a new endpoint. It
-// never interprets the values.
+// never interprets the values. Beside the tables it has slots in an order (Order, List) and the latest of many values
+// (Ring).
 package slot
 
 import (

@@ -183,22 +183,17 @@ func (r Reader) Idle(slot int) bool {
 // Queued is the number of this router's queued jobs, at all endpoints.
 func (r Reader) Queued() int { return r.t.queued }
 
-// Waiting is how many requests wait at the router.
-type Waiting struct {
-	All, Own int // of all tenants, and of the asker's
-}
-
-// Full reports whether no more may wait, beside those that wait elsewhere in the router, and how many do: of the tenant
-// if own, since its own limit is reached.
-func (r Reader) Full(who Asker, elsewhere Waiting) (full, own bool, waiting int) {
-	waiting = elsewhere.Own
+// Full reports whether no more may wait, beside those that wait elsewhere in the router, of which some are the asker's,
+// and how many do: of the tenant if own, since its own limit is reached.
+func (r Reader) Full(who Asker, elsewhere, askers int) (full, own bool, waiting int) {
+	waiting = askers
 	if x := r.t.tenants.of[who.Tenant]; x != nil {
 		waiting += x.queued // at all routers and endpoints
 	}
 	if most := who.QueueClass.MaxWaiting; most > 0 && waiting >= most {
 		return true, true, waiting
 	}
-	waiting = r.t.queued + r.t.foreign + elsewhere.All
+	waiting = r.t.queued + r.t.foreign + elsewhere
 	most := r.t.cfg.Most
 	return most > 0 && waiting >= most, false, waiting
 }

@@ -372,7 +372,7 @@ func TestFull(t *testing.T) {
 	one := Asker{Tenant: "a", QueueClass: fleet.QueueClass{MaxWaiting: 1}}
 	want := func(who Asker, full, own bool) {
 		t.Helper()
-		if f, o, _ := s.Full(who, Waiting{}); f != full || o != own {
+		if f, o, _ := s.Full(who, 0, 0); f != full || o != own {
 			t.Errorf("%q: full %t, its own %t; want %t, %t", who.Tenant, f, o, full, own)
 		}
 	}
@@ -383,16 +383,16 @@ func TestFull(t *testing.T) {
 	want(Asker{Tenant: "b"}, false, false)
 	for _, tt := range []struct {
 		who       Asker
-		elsewhere Waiting // in admission
+		elsewhere [2]int // in admission: of all, and of the asker
 		full, own bool
 		waiting   int
 	}{
-		{Asker{Tenant: "b"}, Waiting{All: 1}, false, false, 2},
-		{Asker{Tenant: "b"}, Waiting{All: 2}, true, false, 3},
-		{Asker{Tenant: "b", QueueClass: one.QueueClass}, Waiting{All: 1, Own: 1}, true, true, 1},
-		{one, Waiting{All: 1, Own: 1}, true, true, 2},
+		{Asker{Tenant: "b"}, [2]int{1}, false, false, 2},
+		{Asker{Tenant: "b"}, [2]int{2}, true, false, 3},
+		{Asker{Tenant: "b", QueueClass: one.QueueClass}, [2]int{1, 1}, true, true, 1},
+		{one, [2]int{1, 1}, true, true, 2},
 	} {
-		if full, own, waiting := s.Full(tt.who, tt.elsewhere); full != tt.full || own != tt.own ||
+		if full, own, waiting := s.Full(tt.who, tt.elsewhere[0], tt.elsewhere[1]); full != tt.full || own != tt.own ||
 			waiting != tt.waiting {
 			t.Errorf("%+v beside %+v: full %t, its own %t, %d wait; want %+v",
 				tt.who, tt.elsewhere, full, own, waiting, tt)

@@ -328,23 +328,17 @@ func (t *Table) Say(slot int, detail string) {
 	e.news = append(e.news, detail)
 }
 
-// Change is a reported change of an endpoint: a new state, or news in the same one.
-type Change struct {
-	From, To fleet.State
-	Detail   string
-}
-
-// Changes reports each change of an endpoint once.
-func (t *Table) Changes(now time.Time, slot int, tell func(Change)) {
+// Changes reports each change of an endpoint once: a new state, or news in the same one.
+func (t *Table) Changes(now time.Time, slot int, tell func(from, to fleet.State, detail string)) {
 	e := t.endpoints.Get(slot)
 	for _, detail := range e.news {
-		tell(Change{e.reported, e.reported, detail})
+		tell(e.reported, e.reported, detail)
 	}
 	e.news = e.news[:0]
 	if s := e.state(now); s != e.reported {
 		from := e.reported
 		e.reported = s
-		tell(Change{from, s, e.why(s)})
+		tell(from, s, e.why(s))
 	}
 }
 

@@ -159,11 +159,11 @@ func TestAgainstReplay(t *testing.T) {
 			if r.Failures(0) != want.failed || r.Trials(0) != 0 || r.Tests(0) != want.trial {
 				t.Fatalf("%d failures, %d trials, tests %t; want %+v", r.Failures(0), r.Trials(0), r.Tests(0), want)
 			}
-			tab.Changes(now, 0, func(ch Change) {
-				if ch.From != told {
-					t.Fatalf("a change from %s was told, after one to %s", ch.From, told)
+			tab.Changes(now, 0, func(from, to fleet.State, _ string) {
+				if from != told {
+					t.Fatalf("a change from %s was told, after one to %s", from, told)
 				}
-				told = ch.To
+				told = to
 			})
 			if told != want.state(now) {
 				t.Fatalf("it is %s, and %s was told", want.state(now), told)
