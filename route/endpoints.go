@@ -236,7 +236,7 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, ev *Probed) {
 	switch {
 	case n.Healthy && !ev.Asked.IsZero() && r.health.UnreachedSince(ep.Slot(), ev.Asked):
 		return // the engine may have ended after its answer
-	case n.Healthy && (ep.Refused() || ep.Replaced(n)): // its process was gone, and with it the cache
+	case n.Healthy && ep.Replaced(n): // its process was gone, and with it the cache
 		if ep.Met() {
 			r.cache.Lost(ep.Slot())
 		} else { // started after this router

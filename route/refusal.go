@@ -76,8 +76,8 @@ func (r *readers) unavailableReason(now time.Time, e registry.Endpoint, req *fle
 		return name + " is draining"
 	case e.Weight() <= 0:
 		return name + " has weight 0"
-	case s == fleet.StateDown && e.Detail() != "":
-		return name + " is down (" + e.Detail() + ")"
+	case s == fleet.StateDown && r.health.Why(e.Slot(), s) != "":
+		return name + " is down (" + r.health.Why(e.Slot(), s) + ")"
 	default:
 		return name + " is " + string(s)
 	}

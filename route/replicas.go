@@ -195,38 +195,28 @@ func (r *Router) tellNews(n News) {
 
 func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 	n, at := ev.News, fleet.Earlier(ev.At, now)
-	switch n.Kind {
-	case NewsPlaced:
+	var res *reservation // nil for a lease that is not known here
+	if i, ok := r.replicas.leases[peerLease{ev.Peer, n.Lease}]; ok {
+		res = &r.reservations[i]
+	}
+	switch {
+	case n.Kind == NewsPlaced:
 		r.peerPlaced(now, at, ev)
-		return
-	case NewsClosed:
+	case n.Kind == NewsClosed:
 		r.conversations.ForgetKey(n.Conversation)
 		r.admission.ConversationEnded(n.Conversation)
-		return
-	case NewsHeld:
+	case n.Kind == NewsHeld:
 		r.peerHeld(at, ev)
-		return
-	}
-	name := peerLease{ev.Peer, n.Lease}
-	i, ok := r.replicas.leases[name]
-	if !ok {
-		return
-	}
-	res := &r.reservations[i]
-	switch n.Kind {
-	case NewsSent:
-		if r.backlog.Job(res.index).Queued {
-			r.sent(now, at, res)
-		}
-	case NewsFirstByte:
-		if !res.prefilled {
-			r.computed(now, at, res)
-		}
-	case NewsTransferring:
+	case res == nil:
+	case n.Kind == NewsSent && r.backlog.Job(res.index).Queued:
+		r.sent(now, at, res)
+	case n.Kind == NewsFirstByte && !res.prefilled:
+		r.computed(now, at, res)
+	case n.Kind == NewsTransferring:
 		r.backlog.Transferring(at, res.index)
-	case NewsResponse:
+	case n.Kind == NewsResponse:
 		r.respond(now, n.Response, res, &fleet.Usage{})
-	case NewsEnded:
+	case n.Kind == NewsEnded:
 		r.endElsewhere(now, at, res, n)
 	}
 }

@@ -117,17 +117,14 @@ func (e Endpoint) Report() fleet.Report {
 	return o
 }
 
-// Refused reports that its port has refused a connection since the latest good probe.
-func (e Endpoint) Refused() bool { return e.r.report.Refused }
-
 // Met reports that it has been healthy, by some report.
 func (e Endpoint) Met() bool { return e.r.met }
 
-// Replaced reports that a report comes from another process than those before it, since its version is another: a proxy
-// before an engine hides that its port refuses connections while it is replaced.
+// Replaced reports that a report comes from another process than those before it: its port has refused a connection
+// since the latest good probe, or its version is another. A proxy before an engine hides the former.
 func (e Endpoint) Replaced(n *fleet.Report) bool {
 	before := e.r.report.Version
-	return before != "" && n.Version != "" && before != n.Version
+	return e.r.report.Refused || before != "" && n.Version != "" && before != n.Version
 }
 
 // Sleeps reports that its engine sleeps, by the latest report that said.
@@ -180,9 +177,6 @@ const firstModelLoad = 5 * time.Second
 func (e Endpoint) Asleep() (why string, asleep bool) {
 	return e.r.report.Rests, e.r.report.Sleep.Waits()
 }
-
-// Detail says why the latest probe found it unhealthy.
-func (e Endpoint) Detail() string { return e.r.report.Detail }
 
 // KeepsSessions is fleet.Report.Sessions.
 func (e Endpoint) KeepsSessions() bool { return e.r.report.Sessions }

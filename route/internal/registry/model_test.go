@@ -361,10 +361,10 @@ func TestReportsAddUp(t *testing.T) {
 	}
 	table.Refused(e)
 	table.Report(now, e, &fleet.Report{})
-	if _, asleep := e.Asleep(); asleep || !e.Refused() {
+	if _, asleep := e.Asleep(); asleep || !e.Report().Refused {
 		t.Error("one that is down for another reason sleeps, or has not refused since it was well")
 	}
-	if table.Report(now, e, &fleet.Report{Healthy: true}); e.Refused() {
+	if table.Report(now, e, &fleet.Report{Healthy: true}); e.Report().Refused {
 		t.Error("one that is well again refuses")
 	}
 }
