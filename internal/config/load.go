@@ -80,6 +80,17 @@ var otherNames = map[string]string{
 	"ca_file":       "ca", "ca_cert": "ca", "cert_file": "cert", "certificate": "cert", "private_key": "key",
 }
 
+// foreign are keys by which files of other routers are known, and what to do with such a file.
+var foreign = map[string]string{
+	"context_servers":    "warmpath check --from trtllm FILE converts it",
+	"generation_servers": "warmpath check --from trtllm FILE converts it",
+	"servingEngineSpec":  "warmpath check --from production-stack FILE converts it",
+	"routerSpec":         "warmpath check --from production-stack FILE converts it",
+	"schedulingProfiles": "warmpath check --from llm-d FILE converts it",
+	"inferenceExtension": "warmpath check --from llm-d FILE converts it",
+	"model_list":         "docs/migrating-proxies.md has LiteLLM's settings beside ours",
+}
+
 // Parse is Load with the file's content given.
 func Parse(file string, data []byte, env []string, overrides ...Override) (Config, error) {
 	c, _, err := parse(file, data, env, overrides)
@@ -88,7 +99,8 @@ func Parse(file string, data []byte, env []string, overrides ...Override) (Confi
 
 func parse(file string, data []byte, env []string, overrides []Override) (Config, *loader, error) {
 	c := Default()
-	places, err := strictyaml.Decode(file, data, &c, strictyaml.Options{Scalars: scalars(), Others: otherNames})
+	places, err := strictyaml.Decode(file, data, &c,
+		strictyaml.Options{Scalars: scalars(), Others: otherNames, Foreign: foreign})
 	l := loader{config: &c, places: places, origin: map[string]string{}}
 	faults := strictyaml.Flatten(err)
 	fromEnv, envFaults := environment(env)

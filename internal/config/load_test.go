@@ -425,6 +425,20 @@ func TestCheckFiles(t *testing.T) {
 	}
 }
 
+// TestFilesOfOthers: who gives another router's file is told how it is converted.
+func TestFilesOfOthers(t *testing.T) {
+	for text, want := range map[string]string{
+		"hostname: a\ncontext_servers: {urls: [b]}\n": "f:2:1: unknown key \"context_servers\"; " +
+			"warmpath check --from trtllm FILE converts it",
+		"servingEngineSpec: {}\n": "warmpath check --from production-stack FILE converts it",
+		"model_list: []\n":        "docs/migrating-proxies.md has LiteLLM's settings beside ours",
+	} {
+		if _, err := config.Parse("f", []byte(text), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
 // TestFilesHavePlaces: what is wrong with a file that the configuration names is told where it is named, or set.
 func TestFilesHavePlaces(t *testing.T) {
 	dir := t.TempDir()

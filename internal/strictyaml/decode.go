@@ -29,6 +29,7 @@ type Scalar func(into any, text string) error
 type Options struct {
 	Scalars map[string]Scalar // by type as %T prints it, such as "policy.Config"
 	Others  map[string]string // names that other programs have for keys
+	Foreign map[string]string // keys at the top of other programs' files, and what to do with such a file
 }
 
 // Places knows where each value of a file stands.

@@ -155,6 +155,9 @@ func (d *decoder) suggestion(path, key string, fields []Field) string {
 	for _, f := range fields {
 		names = append(names, f.Name)
 	}
+	if do := d.options.Foreign[key]; do != "" && path == "" {
+		return "; " + do
+	}
 	if own := d.options.Others[strings.ToLower(key)]; slices.Contains(names, own) {
 		return fmt.Sprintf("; here it is %q", own)
 	}
