@@ -28,8 +28,8 @@ type Config struct {
 	StayMs float64 `yaml:"stay_ms"`
 	// StayShare is the same as a share of the cost at its own endpoint; the larger of both counts. 0 means 0.2.
 	StayShare float64 `yaml:"stay_share"`
-	// FairShare limits an endpoint's outstanding requests to this many times its fair share, by weight and speed
-	// (decode legs by weight alone), plus eight. 0 means 2.
+	// FairShare limits an endpoint's outstanding requests to this many times its fair share, by weight alone or by
+	// weight and speed, whichever is larger, plus eight. 0 means 2.
 	FairShare float64 `yaml:"fair_share"`
 	// SpreadShare scales the penalty for an endpoint that received more new conversations than the least-used one: the
 	// penalty for each 1/14 more, as a share of a turn's mean time. 0 means 1.
@@ -263,21 +263,27 @@ func share(v *pick.View, c *pick.Candidate, count, fastest float64) float64 {
 	return float64(count/c.FullWeight()) * slower(v, c, fastest)
 }
 
-// fairLimit is the most outstanding requests of an endpoint, per weight and speed. Auxiliary requests count for each
-// other only, so that these spread: nothing else waits for them.
+// fairLimit is the most outstanding requests of an endpoint for its weight. An endpoint that computes prompts faster may
+// have more by so much. A slower one may have as many as its weight says: most requests are being answered, and those
+// it need not answer more slowly. Auxiliary requests count for each other only, so that these spread: nothing else waits
+// for them.
 type fairLimit struct {
-	each      float64
+	fast      float64 // of an endpoint of weight 1 that takes 1 ms for a token of a prompt
+	even      float64 // of an endpoint of weight 1
 	auxiliary bool
 }
 
 func (p *leastTTFT) fairLimit(v *pick.View, r *fleet.Request) fairLimit {
 	limit := fairLimit{auxiliary: r.Class == fleet.Auxiliary}
-	requests, weight := 1+v.Beyond.Requests, 0.0
+	requests, able := 1+v.Beyond.Requests, v.Beyond.Ready
+	weight := float64(float64(v.Beyond.Count) * v.Beyond.Heaviest) // more than they have, if these differ
 	for i := range v.Candidates {
 		requests += limit.counted(&v.Candidates[i].Load)
-		weight += v.Candidates[i].Weight / cost.Speed(v, &v.Candidates[i])
+		able += v.Candidates[i].Weight / cost.Speed(v, &v.Candidates[i])
+		weight += v.Candidates[i].Weight
 	}
-	limit.each = float64(p.cfg.FairShare*float64(requests)) / (weight + v.Beyond.Ready)
+	most := float64(p.cfg.FairShare * float64(requests))
+	limit.fast, limit.even = most/able, most/weight
 	return limit
 }
 
@@ -291,7 +297,7 @@ func (f fairLimit) counted(l *fleet.Load) int {
 // over reports whether one more request would exceed an endpoint's fair share by more than freeShare.
 func (f fairLimit) over(v *pick.View, c *pick.Candidate) bool {
 	n := f.counted(&c.Load) + 1
-	return float64(n) > float64(f.each*c.Weight)/cost.Speed(v, c)+freeShare
+	return float64(n) > float64(c.Weight*max(f.fast/cost.Speed(v, c), f.even))+freeShare
 }
 
 // nearest picks, among the candidates within cost.NearMs of the least cost, the first in the conversation's rendezvous

@@ -63,6 +63,33 @@ func TestWhoHasJustComeIsAsked(t *testing.T) {
 	}
 }
 
+// TestSlowEndpointsAnswerAsMany: the limit of an endpoint that computes prompts slowly is that of its weight, since it
+// may answer as many as the others; that of a fast one grows with its speed.
+func TestSlowEndpointsAnswerAsMany(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		perToks []float64 // ms a token of each endpoint
+		load    int       // requests of each; the first is the conversation's home
+		more    int       // that home has in addition
+		stays   bool
+	}{
+		{"slow, as many as the others", []float64{1, 0.1, 0.1, 0.1}, 50, 0, true},
+		{"slow, twice as many and eight", []float64{1, 0.1, 0.1, 0.1}, 50, 120, false},
+		{"fast, three times as many", []float64{0.1, 1, 1, 1}, 50, 150, true},
+	} {
+		cs := quick(len(c.perToks))
+		for i := range cs {
+			cs[i].MsPerToken, cs[i].Load.Requests, cs[i].WaitMs = c.perToks[i], c.load, 20_000
+		}
+		cs[0].Load.Requests += c.more
+		cs[0].WaitMs, cs[0].CachedTokens = 100, 1900
+		got := policytest.Place(ttft(t), laterTurn(cs, 0, 2000), &fleet.Request{})
+		if (got.Index == 0) != c.stays {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
 // TestWhoComesBackIsSpared: a long new prompt goes where fewer conversations are about to return; a prompt that takes
 // no time does not consider them.
 func TestWhoComesBackIsSpared(t *testing.T) {
