@@ -263,10 +263,10 @@ func share(v *pick.View, c *pick.Candidate, count, fastest float64) float64 {
 	return float64(count/c.FullWeight()) * slower(v, c, fastest)
 }
 
-// fairLimit is the most outstanding requests of an endpoint for its weight. An endpoint that computes prompts faster may
-// have more by so much. A slower one may have as many as its weight says: most requests are being answered, and those
-// it need not answer more slowly. Auxiliary requests count for each other only, so that these spread: nothing else waits
-// for them.
+// fairLimit is the most outstanding requests of an endpoint for its weight. One that computes prompts faster may have
+// more by so much. A slower one may have as many as its weight says, since most requests are being answered, which it
+// need not do more slowly. Auxiliary requests count for each other only, so that these spread: nothing else waits for
+// them.
 type fairLimit struct {
 	fast      float64 // of an endpoint of weight 1 that takes 1 ms for a token of a prompt
 	even      float64 // of an endpoint of weight 1
