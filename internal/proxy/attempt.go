@@ -492,18 +492,19 @@ func (a *attempt) keyRefused() bool { return a.status == http.StatusUnauthorized
 
 // judge sets the lease's outcome from the status of an answer.
 func (a *attempt) judge(res *http.Response) {
-	a.fin.Outcome = fault.OutcomeOf(fault.Status(res))
+	status := fault.Status(res)
+	a.fin.Outcome = fault.OutcomeOf(status)
 	if a.keyRefused() {
 		a.fin.Outcome = fleet.EngineError
 		a.c.p.log.Warn("the engine refuses the key that the router has for it (api_key)", "endpoint", a.d.Endpoint.Name)
 	}
-	if a.again(res.StatusCode) {
+	if a.again(status) {
 		a.fin.Outcome = fleet.EngineError
 	}
 	if a.fin.Outcome == fleet.OK && a.page(res) {
 		a.fin.Outcome = fleet.EngineError
 	}
-	if res.StatusCode == http.StatusInternalServerError && a.c.Transport == nil {
+	if status == http.StatusInternalServerError && a.c.Transport == nil {
 		_, said, _ := answer.ErrorAnswer(send.Short(res))
 		a.fin.Overfull = answer.Overfull(said)
 		if answer.Ended(said) {
@@ -512,7 +513,7 @@ func (a *attempt) judge(res *http.Response) {
 	}
 	if a.fin.Outcome == fleet.Busy {
 		a.fin.RetryAfter = fault.RetryAfter(res.Header, time.Now())
-		a.fin.Limited = res.StatusCode == http.StatusTooManyRequests
+		a.fin.Limited = status == http.StatusTooManyRequests
 	}
 }
 
