@@ -50,8 +50,8 @@ func (c Config) nameWarnings() (out []string) {
 	return out
 }
 
-// aliasesOfAliases warns of those: what an alias stands for is a model of engines, and is not looked up again. An alias
-// that has its own name among its models is a model too.
+// aliasesOfAliases warns of an alias that stands for another alias: what it stands for is a model of engines, and is
+// not looked up again. An alias that has its own name among its models is a model too.
 func (c Config) aliasesOfAliases() (out []string) {
 	models := map[string]bool{}
 	for _, e := range c.Endpoints {
