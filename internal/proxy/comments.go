@@ -96,32 +96,30 @@ func (c *call) commentsEvery() time.Duration {
 	}
 }
 
-// comment sends a comment to the client, after a header if it is the first. It returns false when the client is gone.
-func (c *call) comment() bool {
-	if !c.Opened.Load() {
-		c.Opened.Store(true)
-		h := c.client.Header()
-		h["Content-Type"] = []string{eventStream + "; charset=utf-8"}
-		h["Cache-Control"] = []string{"no-cache"}
-		h["X-Accel-Buffering"] = unbuffered
-		c.p.origins.tell(readerOf(c.R, c.p.cfg.Origins), h)
-		c.ticket.Tell(h)
-		c.client.WriteHeader(http.StatusOK)
+// open sends the header of an event stream before it is known which endpoint will answer: it says nothing of any.
+func (c *call) open() {
+	if c.Opened.Swap(true) {
+		return
 	}
+	h := c.client.Header()
+	h["Content-Type"] = []string{eventStream + "; charset=utf-8"}
+	h["Cache-Control"] = []string{"no-cache"}
+	h["X-Accel-Buffering"] = unbuffered
+	c.p.origins.tell(readerOf(c.R, c.p.cfg.Origins), h)
+	c.ticket.Tell(h)
+	c.client.WriteHeader(http.StatusOK)
+}
+
+// comment sends a comment to the client. It returns false when the client is gone.
+func (c *call) comment() bool {
+	c.open()
 	_, err := c.client.Send([]byte(heldComment), true)
 	return err == nil
 }
 
-// onlyComments reports whether a piece of a stream of which nothing else has come is comments, by which engines and
-// gateways keep clients waiting (vLLM with --sse-keep-alive-interval, llama.cpp, OpenRouter).
-func (r *relay) onlyComments(piece []byte) bool {
-	return r.events && !r.c.sent.Load() && r.fin.Outcome == fleet.OK && r.c.Transport == nil &&
-		r.c.API != prompt.Other && len(r.held) == 0 && answer.OnlyComments(piece)
-}
-
-// passComments passes on comments that come before the answer, after a header if they are the first: it fits any
-// stream, and another endpoint can still answer. Where the router sends comments of its own, those are enough. It
-// returns false when the client left.
+// passComments passes on comments that an engine or a gateway sends before its answer to keep the client waiting (vLLM
+// with --sse-keep-alive-interval, llama.cpp, OpenRouter). Another endpoint can still answer. Where the router sends
+// comments of its own, those are enough. It returns false when the client left.
 func (r *relay) passComments(piece []byte) (ok bool) {
 	c := r.c
 	r.alive()
@@ -129,10 +127,8 @@ func (r *relay) passComments(piece []byte) (ok bool) {
 		return true
 	}
 	if !c.Opened.Load() {
-		c.Opened.Store(true)
-		c.setHeader(r.res.Header, r.d)
-		delete(c.client.Header(), "Content-Length")
-		c.client.WriteHeader(http.StatusOK)
+		c.tellSession(r.d)
+		c.open()
 	}
 	limit := r.watch.Pause()
 	c.commenting.Store(true)

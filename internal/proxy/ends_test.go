@@ -460,6 +460,48 @@ func commentsBeforeAnAnswer(t *testing.T) {
 	}
 }
 
+// TestHeaderBeforeComments: the header that comes before an engine's comments says nothing of that engine, since
+// another may answer. Where none may, it is the engine's own.
+func TestHeaderBeforeComments(t *testing.T) {
+	first := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Of-Engine", "e0")
+		w.Header().Set("Content-Length", "14")
+		streams(": keep-alive\n\n")(w, r)
+	}
+	for _, retries := range []int{-1, 1} {
+		cfg := tokens()
+		cfg.Retries = retries
+		r := newRig(t, cfg, first, streams(chunk("hi")+doneChunk))
+		res, body := r.post("/v1/chat/completions", streamBody)
+		h := res.Header
+		own := h.Get("X-Of-Engine") != "" && h.Get(tokenHeader) != "" && h.Get("X-Warmpath-Endpoint") == "e0"
+		none := h.Get("X-Of-Engine")+h.Get(tokenHeader)+h.Get("X-Warmpath-Endpoint")+h.Get("Content-Length") == ""
+		if retries < 0 && !own || retries == 1 && !none {
+			t.Errorf("with %d retries: %v", retries, h)
+		}
+		if h.Get("X-Session-Id") == "" || h.Get("Content-Type") != "text/event-stream; charset=utf-8" && retries == 1 {
+			t.Errorf("with %d retries: %v", retries, h)
+		}
+		if strings.Contains(body, "[DONE]") != (retries == 1) {
+			t.Errorf("with %d retries: %q", retries, body)
+		}
+	}
+}
+
+// TestNoCommentWithinALine: the router removes the usage that it has asked for, and so holds the beginning of a line
+// back. The rest of that line is no comment, even if it begins with a colon.
+func TestNoCommentWithinALine(t *testing.T) { bubble(t, noCommentWithinALine) }
+
+func noCommentWithinALine(t *testing.T) {
+	rest := `:"x","choices":[{"delta":{"content":"a"}}]}` + "\n\n"
+	r := newRig(t, proxy.Config{}, spaced(false, ": hi\n\n", `data: {"id"`, rest, doneChunk))
+	r.as(fleet.KindVLLM, "")
+	want := ": hi\n\n" + `data: {"id"` + rest + doneChunk
+	if _, body := r.post("/v1/chat/completions", `{"model":"m","stream":true}`); body != want {
+		t.Errorf("the client got %q, want %q", body, want)
+	}
+}
+
 // spaced sends the pieces a second after each other, and at last may cut the connection.
 func spaced(cut bool, pieces ...string) engineHandler {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -84,6 +84,7 @@ type relay struct {
 	pieces  bool // flush each piece: events, JSON lines, or a length not known in advance
 	json    bool // a JSON object, by its media type
 	opaque  bool // compressed, so unreadable
+	waits   bool // nothing but comments has come of an event stream that another endpoint may still give
 	scanner *answer.Scanner
 	tail    *rewrite.Tail
 	counts  *answer.Counts
@@ -143,6 +144,8 @@ func (r *relay) readHeader() {
 	if e := header.Get("Content-Encoding"); e != "" && e != "identity" {
 		r.opaque, r.events, r.lines = true, false, false
 	}
+	r.waits = r.events && r.c.Prompt.Stream && r.c.API != prompt.Other && res.StatusCode == http.StatusOK &&
+		r.mayRetry()
 	r.scanner.Items = r.c.Keeps && r.c.API == prompt.Responses
 	r.scanner.Learns = answer.EndOf(r.d.Kind, r.c.API.String()) == answer.EndLearnt
 	if r.events && r.fin.Outcome == fleet.OK {
@@ -190,7 +193,7 @@ func (b wholeAnswer) Read(p []byte) (int, error) {
 // pass passes one piece on. ok is false when the relay is over.
 func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 	r.look(piece)
-	if r.onlyComments(piece) {
+	if r.waits = r.waits && answer.OnlyComments(piece); r.waits {
 		return nil, r.passComments(piece)
 	}
 	if r.holds(piece) {
@@ -675,12 +678,17 @@ func (c *call) setHeader(from http.Header, d *route.Decision) {
 	if ok && streams(send.Media(media[0])) && h["X-Accel-Buffering"] == nil {
 		h["X-Accel-Buffering"] = unbuffered // nginx, which reads it, would hold pieces back
 	}
-	if id := d.Session; id != "" && c.Request.Class == fleet.Turn && httpguts.ValidHeaderFieldValue(id) {
-		h[c.p.parser.Echo()] = []string{id}
-	}
+	c.tellSession(d)
 	c.ticket.Tell(h)
 	if t := c.p.cfg.Token; t != nil && c.Request.Class == fleet.Turn {
 		t.Tell(h, d.Endpoint.Name)
 	}
 	c.explain(h, d)
+}
+
+// tellSession sets the header with the conversation's id, which is the same whichever endpoint answers.
+func (c *call) tellSession(d *route.Decision) {
+	if id := d.Session; id != "" && c.Request.Class == fleet.Turn && httpguts.ValidHeaderFieldValue(id) {
+		c.client.Header()[c.p.parser.Echo()] = []string{id}
+	}
 }

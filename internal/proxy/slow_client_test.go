@@ -286,7 +286,11 @@ func TestSlowClientIsNoSilence(t *testing.T) {
 				r, send, end := slowRig(t, after(trickles(2), tt.engine, silence))
 				defer end()
 				go func() {
-					defer func() { _ = recover() }() // the client leaves
+					defer func() { // the client leaves
+						if v := recover(); v != nil && v != http.ErrAbortHandler { //nolint:errorlint // the value itself
+							t.Error(v)
+						}
+					}()
 					send(newStuck())
 				}()
 				synctest.Wait()
