@@ -66,7 +66,7 @@ func (r *readers) admit(q *asked, f *filled) (hold *admission.Turn) {
 	switch {
 	case open == 0 && check.MayHold() && !tooLong(q.pool, q.size.Tokens+q.req.MaxTokens):
 		return turn
-	case open > 0 && open < len(v.Candidates) && check.OthersHeld():
+	case open > 0 && open < len(v.Candidates):
 		v.Full = len(v.Candidates) - open
 		narrow(v, func(i int) bool { return check.MayPlace(v.Candidates[i].Slot, q.shared[i]) })
 	}

@@ -299,7 +299,8 @@ func TestHeldTurnsAreTold(t *testing.T) {
 	}
 }
 
-// TestFullIsTold: while turns are held, the decision of one that goes on says how many endpoints have no room for it.
+// TestFullIsTold: a turn goes where there is room for it, and its decision says how many endpoints have none, whether
+// turns are held or not.
 func TestFullIsTold(t *testing.T) {
 	s := newFullEngine(t, nil)
 	s.Observe(s.now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{
@@ -334,16 +335,17 @@ func TestFullIsTold(t *testing.T) {
 		s.now = s.now.Add(time.Second)
 		s.Observe(s.now, route.Tick{})
 	}
-	if p := ask("a", ""); p.Candidates != 2 || p.Full != 0 {
-		t.Errorf("while nothing is held: %d candidates, %d full", p.Candidates, p.Full)
-	} else {
+	told := func(when string) {
+		t.Helper()
+		p := ask("a", "")
+		if p.Endpoint.Name != "e" || p.Candidates != 1 || p.Full != 1 {
+			t.Errorf("%s: at %s of %d candidates, %d full; want e alone", when, p.Endpoint.Name, p.Candidates, p.Full)
+		}
 		s.end(p.Lease)
 	}
+	told("while nothing is held")
 	s.hold("d")
-	if p := ask("a", ""); p.Endpoint.Name != "e" || p.Candidates != 1 || p.Full != 1 {
-		t.Errorf("while a turn is held: at %s of %d candidates, %d full; want e alone", p.Endpoint.Name, p.Candidates,
-			p.Full)
-	}
+	told("while a turn is held")
 }
 
 // TestHoldsAfterALoss: conversations whose cache was lost keep no room, whether their engine slept or was restarted.

@@ -51,7 +51,7 @@ type Decision struct {
 	Observed  Observed  `json:"observed"`
 	RegretMs  *float64  `json:"regret_ms,omitempty"` // how much later than the best other was predicted to be
 	Eligible  int       `json:"eligible"`            // endpoints that could take the request
-	// further ones, whose caches have no room for its session while turns are held (admission)
+	// further ones, whose caches have no room for its session (admission)
 	Full int `json:"full,omitempty"`
 	// what the candidates' terms reckon: choice, split, request, or policy where that has a formula of its own
 	Scope      string      `json:"scope,omitempty"`

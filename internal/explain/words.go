@@ -235,10 +235,10 @@ func full(v *Decision) string {
 	case 0:
 		return ""
 	case 1:
-		return " One more could take it, but its cache has no room for the session while turns are held (admission)."
+		return " One more could take it, but its cache has no room for the session (admission)."
 	}
 	return " " + count(v.Full) +
-		" more could take it, but their caches have no room for the session while turns are held (admission)."
+		" more could take it, but their caches have no room for the session (admission)."
 }
 
 // held says how long it was held before it was decided.

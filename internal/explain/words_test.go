@@ -37,8 +37,8 @@ func TestWhy(t *testing.T) {
 			"session, one more is full", pick.ReasonSession,
 			func(x *route.Ended) { x.Decision.Candidates, x.Decision.Full = 1, 1 },
 			"The conversation is at a and stays there. 960 of 1,000 prompt tokens are warm there, and the first " +
-				"token is due in 36 ms. One more could take it, but its cache has no room for the session while " +
-				"turns are held (admission).",
+				"token is due in 36 ms. One more could take it, but its cache has no room for the session " +
+				"(admission).",
 		},
 		{
 			"only one has room", pick.ReasonOnly, func(x *route.Ended) {
@@ -46,7 +46,7 @@ func TestWhy(t *testing.T) {
 			},
 			"Only a has room for its session. The conversation was at z. 960 of 1,000 prompt tokens are warm " +
 				"there, and the first token is due in 36 ms. 3 more could take it, but their caches have no room for " +
-				"the session while turns are held (admission).",
+				"the session (admission).",
 		},
 		{"session", pick.ReasonSession, nil, "The conversation is at a and stays there."},
 		{"home, another is cheaper", reasons.Home, func(x *route.Ended) {

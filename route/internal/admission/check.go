@@ -71,10 +71,6 @@ func (g *Check) isMemberAt(slot int) bool {
 // MayHold reports whether the turn may be held if it may be placed nowhere.
 func (g *Check) MayHold() bool { return !g.t.off && g.held == nil && len(g.t.heldTurns) < mostHeld }
 
-// OthersHeld reports whether turns of the pool are held, so that those that are not may go only where there is room.
-// While none is, memory is short at some endpoints alone, and the policy knows better.
-func (g *Check) OthersHeld() bool { return g.held != nil || g.t.waits(g.turn.Pool) }
-
 // waits reports whether turns of a pool are held, here or at another router.
 func (t *Table) waits(pool string) bool { return t.queues[pool] != nil || t.elsewhere[pool] != nil }
 
