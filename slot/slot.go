@@ -1,8 +1,7 @@
 // Package slot has tables of values by endpoint, or by lease, indexed by small numbers.
 //
 // It owns the rows and which key each belongs to. It promises that a row is empty when its slot has a new endpoint. It
-// never interprets the values. Beside the tables it has slots in an order (Order, List) and the latest of many values
-// (Ring).
+// never interprets the values. Beside the tables it has slots in an order: Order and List.
 package slot
 
 import (
@@ -72,35 +71,6 @@ func (t *Table[T]) Peek(slot int, key uint64) *T {
 func (t *Table[T]) Each(f func(*T)) {
 	for i := range t.rows {
 		f(&t.rows[i].value)
-	}
-}
-
-// Ring is the latest of many values. The zero Ring is empty.
-type Ring[T any] struct {
-	rows []T
-	n    int // values so far
-}
-
-// Next is the place of another value. Once there are most values it is that of the oldest, which is still in it.
-func (r *Ring[T]) Next(most int) *T {
-	if len(r.rows) < most {
-		r.rows = append(r.rows, *new(T))
-	}
-	r.n++
-	return &r.rows[(r.n-1)%most]
-}
-
-// Count is how many values there were, those that are no longer in the ring included.
-func (r *Ring[T]) Count() int { return r.n }
-
-// All are the values, in no order of time. It is valid until Next.
-func (r *Ring[T]) All() []T { return r.rows }
-
-// Latest goes through the n latest values, the oldest of them first.
-func (r *Ring[T]) Latest(n int) iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		for i := r.n - min(n, len(r.rows)); i < r.n && yield(&r.rows[i%len(r.rows)]); i++ {
-		}
 	}
 }
 

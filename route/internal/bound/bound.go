@@ -1,7 +1,7 @@
 // Package bound has the bounds that rooms share: of tables, of times, and of what one event does. Their exact numbers
 // do not matter, since nothing that is usual comes near them.
 //
-// It owns these numbers, and knows nothing of what they bound.
+// It owns these numbers, and Ring, which keeps the latest of many values. It knows nothing of what they bound.
 package bound
 
 import "time"

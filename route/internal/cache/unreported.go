@@ -5,12 +5,11 @@ import (
 
 	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/cache/reported"
-	"github.com/warmpath/warmpath/slot"
 )
 
 // unreported keeps the prompts that an endpoint has just computed and whose KV events are still to come: within moments
 // from an engine that pushes, at the next poll otherwise.
-type unreported struct{ slot.Ring[prompt] }
+type unreported struct{ bound.Ring[prompt] }
 
 type prompt struct {
 	chain []uint64 // the router's own block names

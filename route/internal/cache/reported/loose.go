@@ -1,15 +1,12 @@
 package reported
 
-import (
-	"github.com/warmpath/warmpath/route/internal/bound"
-	"github.com/warmpath/warmpath/slot"
-)
+import "github.com/warmpath/warmpath/route/internal/bound"
 
 // loose keeps the latest blocks that were stored and not bound, by the block they follow, for when it becomes known
 // whose that is.
 type loose struct {
 	after map[uint64][]uint64
-	order slot.Ring[uint64] // of the last bound.Many
+	order bound.Ring[uint64] // of the last bound.Many
 }
 
 func (l *loose) put(parent uint64, names []uint64) {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/bound"
-	"github.com/warmpath/warmpath/slot"
 )
 
 // run is blocks that an engine stored, one after another, without saying for which request. When a request has ended,
@@ -20,7 +19,7 @@ type run struct {
 }
 
 // runs is the latest runs without a conversation.
-type runs struct{ slot.Ring[run] }
+type runs struct{ bound.Ring[run] }
 
 // request is what is known of a request that has ended.
 type request struct {
@@ -40,7 +39,7 @@ type request struct {
 }
 
 // finished is the last requests that have ended.
-type finished struct{ slot.Ring[request] }
+type finished struct{ bound.Ring[request] }
 
 const (
 	mostRuns = 4 * bound.Few // and requests that have ended and whose tokens may still be reported
