@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -183,6 +184,7 @@ func (d *decoder) want(path string, n ast.Node, t reflect.Type) {
 // instead is how a list or a mapping is written in the place of n; "" where that is plain.
 func (d *decoder) instead(n ast.Node, t reflect.Type) string {
 	text, plain := scalar(n)
+	plain = plain && len(text) <= mostShown && !strings.ContainsFunc(text, unicode.IsControl)
 	switch {
 	case t.Kind() == reflect.Slice && plain:
 		item := t.Elem()

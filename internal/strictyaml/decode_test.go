@@ -128,6 +128,10 @@ func TestDecodeFaults(t *testing.T) {
 		{"list wanted", "items: {url: a}", `f.yaml:1:8: items: want a list, got a mapping; put "- " in front of it`},
 		{"list wanted, one item", "items: a", `f.yaml:1:8: items: want a list, got the text "a"; write [a]`},
 		{
+			"list wanted, several lines", `items: "a\nb"`,
+			`f.yaml:1:8: items: want a list, got the text "a\nb"; put "- " in front of it`,
+		},
+		{
 			"list of mappings wanted", "deep: {depth: a}",
 			`f.yaml:1:15: deep.depth: want a list, got the text "a"; an item has keys: oddity`,
 		},
