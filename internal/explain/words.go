@@ -130,7 +130,7 @@ func at(v *Decision, form int) string {
 	return " " + text
 }
 
-// due says when the first token is expected, the answer of what generates none, or of a leg what that leg is to bring.
+// due says when the first token is expected, when the whole answer is where it has no tokens, or when a leg is done.
 func due(v *Decision) string {
 	in := millis(v.Candidates[0].TTFTMs)
 	switch {
