@@ -96,8 +96,8 @@ func (c *call) commentsEvery() time.Duration {
 	}
 }
 
-// open sends the header of an event stream before it is known which endpoint will answer: it says nothing of any.
-func (c *call) open() {
+// openStream sends the header of an event stream before it is known which endpoint will answer: it says nothing of any.
+func (c *call) openStream() {
 	if c.Opened.Swap(true) {
 		return
 	}
@@ -112,7 +112,7 @@ func (c *call) open() {
 
 // comment sends a comment to the client. It returns false when the client is gone.
 func (c *call) comment() bool {
-	c.open()
+	c.openStream()
 	_, err := c.client.Send([]byte(heldComment), true)
 	return err == nil
 }
@@ -128,7 +128,7 @@ func (r *relay) passComments(piece []byte) (ok bool) {
 	}
 	if !c.Opened.Load() {
 		c.tellSession(r.d)
-		c.open()
+		c.openStream()
 	}
 	limit := r.watch.Pause()
 	c.commenting.Store(true)
