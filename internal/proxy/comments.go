@@ -72,6 +72,16 @@ func (k *comments) end() {
 	k.bytes = 0
 }
 
+// goOn reports whether there are comments that have not ended.
+func (k *comments) goOn() bool {
+	if k == nil {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.over
+}
+
 // awaitTurn waits for a request's turn, and says false if the wait is over before.
 func awaitTurn(turn, over <-chan struct{}) bool {
 	select {
@@ -123,7 +133,7 @@ func (c *call) comment() bool {
 func (r *relay) passComments(piece []byte) (ok bool) {
 	c := r.c
 	r.alive()
-	if c.comments != nil {
+	if c.comments.goOn() {
 		return true
 	}
 	if !c.Opened.Load() {

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -485,6 +486,24 @@ func TestHeaderBeforeComments(t *testing.T) {
 		if strings.Contains(body, "[DONE]") != (retries == 1) {
 			t.Errorf("with %d retries: %q", retries, body)
 		}
+	}
+}
+
+// TestCommentsAfterAnAnswerThatIsNoStream: the router's own comments have ended with an answer that was none, and the
+// next engine's take their place.
+func TestCommentsAfterAnAnswerThatIsNoStream(t *testing.T) {
+	bubble(t, commentsAfterAnAnswerThatIsNoStream)
+}
+
+func commentsAfterAnAnswerThatIsNoStream(t *testing.T) {
+	fails := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"error":{"message":"died","code":500}}`)
+	}
+	whole := ": hi\n\n" + chunk("a") + doneChunk
+	r := newRig(t, proxy.Config{Comments: time.Hour}, fails, spaced(false, ": hi\n\n", chunk("a")+doneChunk))
+	if _, body := r.post("/v1/chat/completions", streamBody); body != whole {
+		t.Errorf("the client got %q, want %q", body, whole)
 	}
 }
 
