@@ -242,7 +242,7 @@ func undeclaredTrouble(endpoints []endpointView, add teller) {
 			add(warn, e.Name,
 				fmt.Sprintf("Declare ranks: %d at its URL (URL,ranks=%d), so that a conversation stays at its rank.",
 					e.Engine.Ranks, e.Engine.Ranks),
-				"It has %d ranks, and declared are %d: it chooses one for each request itself.", e.Engine.Ranks, n)
+				"It has %d ranks, %d of them declared: it chooses one for each request itself.", e.Engine.Ranks, n)
 		case slots && n == 0 && e.Engine.Slots > 1:
 			told[e.URL] = true
 			add(note, e.Name,

@@ -174,7 +174,7 @@ func TestTroubles(t *testing.T) {
 			"ranks that are not declared",
 			[]endpointView{up("a", func(e *endpointView) { e.Engine.Ranks = 4 })},
 			quiet, nil, "",
-			[]string{"warn It has 4 ranks, and declared are 0:"},
+			[]string{"warn It has 4 ranks, 0 of them declared:"},
 		},
 		{
 			"some ranks",
@@ -183,7 +183,7 @@ func TestTroubles(t *testing.T) {
 				up("b", func(e *endpointView) { e.URL, e.Part, e.Engine.Ranks = "http://e", "rank1", 3 }),
 			},
 			quiet, nil, "",
-			[]string{"warn It has 3 ranks, and declared are 2:"},
+			[]string{"warn It has 3 ranks, 2 of them declared:"},
 		},
 		{
 			"all ranks",
