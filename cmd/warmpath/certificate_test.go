@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/discovery"
 )
 
 // selfSigned writes a certificate with a number, and its key.
@@ -111,7 +112,7 @@ func TestCertificateThatEnds(t *testing.T) {
 	if series, trouble := told("engine_tls.cert"); !series || !trouble {
 		t.Errorf("after the reload: series %v, trouble %v", series, trouble)
 	}
-	cfg, err := config.Load(f.path, nil)
+	cfg, err := config.Load(f.path, nil, discovery.None())
 	if err != nil {
 		t.Fatal(err)
 	}

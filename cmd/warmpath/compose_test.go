@@ -33,7 +33,7 @@ func TestCompose(t *testing.T) {
 		}
 		return v
 	}
-	cfg, err := config.Load(filepath.Join(dir, "warmpath.yaml"),
+	cfg, err := config.Parse("warmpath.yaml", read("warmpath.yaml"),
 		[]string{"WARMPATH_ADMIN_TOKEN=t", "WARMPATH_PEERS_SECRET=" + strings.Repeat("5a", 32)})
 	if err != nil {
 		t.Fatal(err)

@@ -196,7 +196,7 @@ func (s *settings) load(e env) (config.Config, error) {
 			err = cfg.CheckFiles(keys)
 		}
 	} else {
-		cfg, err = config.LoadWithFiles(s.path(e), e.vars, keys, overrides...)
+		cfg, err = config.Load(s.path(e), e.vars, keys, overrides...)
 	}
 	if err != nil {
 		return cfg, usageError(err)

@@ -40,16 +40,18 @@ func (f Faults) Error() string {
 func (f Faults) Unwrap() []error { return f }
 
 // Load makes the configuration: defaults, then the file at path (none if ""), then the WARMPATH_ variables of env
-// ("NAME=value" each), then overrides. A configuration with faults comes with an error of type Faults; valid settings
-// are applied all the same. Load depends on nothing else and can be called again.
-func Load(path string, env []string, overrides ...Override) (Config, error) {
-	c, _, err := load(path, env, overrides)
-	return c, err
-}
-
-// LoadWithFiles is Load, and CheckFiles where that found nothing wrong.
-func LoadWithFiles(path string, env []string, keys discovery.Keys, overrides ...Override) (Config, error) {
-	c, l, err := load(path, env, overrides)
+// ("NAME=value" each), then overrides. Where that finds no fault, the files that it names are checked too (CheckFiles).
+// A configuration with faults comes with an error of type Faults; valid settings are applied all the same. Load can be
+// called again.
+func Load(path string, env []string, keys discovery.Keys, overrides ...Override) (Config, error) {
+	var data []byte
+	if path != "" {
+		var err error
+		if data, err = readFile(path); err != nil {
+			return Default(), Faults{err}
+		}
+	}
+	c, l, err := parse(path, data, env, overrides)
 	if err != nil {
 		return c, err
 	}
@@ -57,17 +59,6 @@ func LoadWithFiles(path string, env []string, keys discovery.Keys, overrides ...
 		return c, Faults(strictyaml.Sorted(errors.Join(faults...)))
 	}
 	return c, nil
-}
-
-func load(path string, env []string, overrides []Override) (Config, *loader, error) {
-	var data []byte
-	if path != "" {
-		var err error
-		if data, err = readFile(path); err != nil {
-			return Default(), nil, Faults{err}
-		}
-	}
-	return parse(path, data, env, overrides)
 }
 
 // otherNames are names that other routers and servers have for keys.

@@ -21,7 +21,7 @@ func TestDefaultIsValid(t *testing.T) {
 	if err := config.Default().Validate(); err != nil {
 		t.Error(err)
 	}
-	c, err := config.Load("", nil)
+	c, err := config.Parse("", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,11 +183,11 @@ func TestEveryVariable(t *testing.T) {
 		if text == "" {
 			continue
 		}
-		base, err := config.Load("", beside(name))
+		base, err := config.Parse("", nil, beside(name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := config.Load("", append(beside(name), name+"="+text))
+		c, err := config.Parse("", nil, append(beside(name), name+"="+text))
 		if err != nil {
 			t.Errorf("%s=%s: %v", name, text, err)
 			continue
@@ -208,7 +208,7 @@ func sample(t *testing.T, name string) string {
 	for _, text := range []string{
 		"7s", "7MiB", "7", "true", "x", "127.0.0.1:7", "header:X-A,field:b", "characters", "all", "none",
 	} {
-		if _, err := config.Load("", append(beside(name), name+"="+text)); err == nil {
+		if _, err := config.Parse("", nil, append(beside(name), name+"="+text)); err == nil {
 			return text
 		}
 	}
@@ -231,7 +231,7 @@ func bury(m map[string]any, path []string, v any) {
 }
 
 func TestKubernetesServiceVariablesAreNotOurs(t *testing.T) {
-	_, err := config.Load("", []string{
+	_, err := config.Parse("", nil, []string{
 		"WARMPATH_SERVICE_HOST=10.0.0.1", "WARMPATH_SERVICE_PORT=80", "WARMPATH_SERVICE_PORT_HTTP=80",
 		"WARMPATH_PORT=tcp://10.0.0.1:80", "WARMPATH_PORT_80_TCP=tcp://10.0.0.1:80",
 		"WARMPATH_PORT_80_TCP_ADDR=10.0.0.1", "WARMPATH_ADMIN_SERVICE_HOST=10.0.0.2", "WARMPATH_CONFIG=x",
@@ -372,11 +372,11 @@ func TestMemoryHoldsABody(t *testing.T) {
 
 func TestFileFaults(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "no.yaml")
-	if _, err := config.Load(missing, nil); err == nil || len(lines(err)) != 1 ||
+	if _, err := config.Load(missing, nil, discovery.None()); err == nil || len(lines(err)) != 1 ||
 		!strings.Contains(err.Error(), missing) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := config.Load(t.TempDir(), nil); err == nil || len(lines(err)) != 1 {
+	if _, err := config.Load(t.TempDir(), nil, discovery.None()); err == nil || len(lines(err)) != 1 {
 		t.Errorf("a directory: %v", err)
 	}
 }
@@ -448,7 +448,7 @@ func TestFilesHavePlaces(t *testing.T) {
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := config.LoadWithFiles(name, []string{"WARMPATH_ADMIN_TOKEN_FILE=no/token"}, discovery.None())
+	_, err := config.Load(name, []string{"WARMPATH_ADMIN_TOKEN_FILE=no/token"}, discovery.None())
 	got := lines(err)
 	for i, want := range []string{
 		name + ":1:1: tls: ", name + ":2:33: endpoints[0].api_key_env: ", name + ":3:11: tenants.keys_file: ",
