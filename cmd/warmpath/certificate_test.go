@@ -112,7 +112,7 @@ func TestCertificateThatEnds(t *testing.T) {
 	if series, trouble := told("engine_tls.cert"); !series || !trouble {
 		t.Errorf("after the reload: series %v, trouble %v", series, trouble)
 	}
-	cfg, err := config.Load(f.path, nil, discovery.None())
+	cfg, err := config.Load(f.path, nil, discovery.Keys{})
 	if err != nil {
 		t.Fatal(err)
 	}

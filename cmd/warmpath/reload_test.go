@@ -39,7 +39,7 @@ func newFileRigWith(t *testing.T, text string, log io.Writer) *fileRig {
 	f := &fileRig{t: t, path: filepath.Join(t.TempDir(), "warmpath.yaml")}
 	f.write(text)
 	load := func() (config.Config, error) {
-		cfg, err := config.Load(f.path, nil, discovery.None())
+		cfg, err := config.Load(f.path, nil, discovery.Keys{})
 		if err != nil {
 			return cfg, err
 		}
