@@ -8,8 +8,8 @@ import (
 )
 
 // feedWatchdog tells systemd, where the unit has WatchdogSec, that the process works (sd_watchdog_enabled(3)): each
-// time that alive, which does what every request needs, has returned. systemd aborts a process that it does not hear
-// for so long, whose log then has the stacks, and starts another.
+// time that alive, which does what every request needs, has returned. systemd aborts a process that is silent for that
+// time and starts another. The log then has the stacks.
 func feedWatchdog(ctx context.Context, alive func()) {
 	limit, err := daemon.SdWatchdogEnabled(false)
 	if err != nil || limit <= 0 {

@@ -263,10 +263,10 @@ func share(v *pick.View, c *pick.Candidate, count, fastest float64) float64 {
 	return float64(count/c.FullWeight()) * slower(v, c, fastest)
 }
 
-// fairLimit is the most outstanding requests of an endpoint for its weight. One that computes prompts faster may have
-// more by so much. A slower one may have as many as its weight says, since most requests are being answered, which it
-// need not do more slowly. Auxiliary requests count for each other only, so that these spread: nothing else waits for
-// them.
+// fairLimit is the most outstanding requests of an endpoint, in proportion to its weight, or to its weight and the
+// speed of its prompts where that is more. Most outstanding requests are being answered, which an endpoint with slow
+// prompts need not do slowly. Auxiliary requests count for each other only, so that these spread: nothing else waits
+// for them.
 type fairLimit struct {
 	fast      float64 // of an endpoint of weight 1 that takes 1 ms for a token of a prompt
 	even      float64 // of an endpoint of weight 1
@@ -276,7 +276,7 @@ type fairLimit struct {
 func (p *leastTTFT) fairLimit(v *pick.View, r *fleet.Request) fairLimit {
 	limit := fairLimit{auxiliary: r.Class == fleet.Auxiliary}
 	requests, able := 1+v.Beyond.Requests, v.Beyond.Ready
-	weight := float64(float64(v.Beyond.Count) * v.Beyond.Heaviest) // more than they have, if these differ
+	weight := float64(float64(v.Beyond.Count) * v.Beyond.Heaviest) // an upper bound: weights may differ
 	for i := range v.Candidates {
 		requests += limit.counted(&v.Candidates[i].Load)
 		able += v.Candidates[i].Weight / cost.Speed(v, &v.Candidates[i])

@@ -7,11 +7,11 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// The tokens of prompts are estimated without a tokenizer, from the counts that engines report: so many tokens for each
-// beginning of a word or a run of punctuation, and so many for each byte of digits and of characters beyond ASCII.
-// Tokenizers split at the former before they merge bytes (the regular expressions of tiktoken, Qwen, Llama 3, DeepSeek
-// and Tekken), so English and code take about as many tokens for each. Model.Text has both ratios as multiples of those
-// assumed at first; older prompts weigh less.
+// The tokens of prompts are estimated without a tokenizer, by two ratios that are learnt from the counts that engines
+// report: tokens for each beginning of a word or a run of punctuation, and tokens for each byte of digits and of
+// characters beyond ASCII. Tokenizers split at the former before they merge bytes (the regular expressions of
+// tiktoken, Qwen, Llama 3, DeepSeek and Tekken), so the first ratio is much the same for English and for code.
+// Model.Text has both ratios as multiples of those assumed at first; older prompts weigh less.
 const (
 	firstStart  = 1.1   // tokens of a beginning, averaged over public vocabularies
 	keepText    = 0.98  // decay of a prompt's weight with each later one
