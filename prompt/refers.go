@@ -11,7 +11,8 @@ const deepest = 24
 // lists every value, since engines differ in which they take. What a model or a client makes up itself (arguments,
 // schemas, metadata) is passed over. A body that is not a JSON object refers to nothing.
 //
-// media is where the body names images, audio and video. Engines keep these, and whoever names one is given it.
+// media is where the body names images, audio and video. An engine keeps these under their names, and uses one for
+// every request that names it.
 func Refers(api API, path string, body []byte) (ids []string, media Media) {
 	r := refs{api: api, path: path, body: body}
 	r.c.Reset(body)

@@ -112,7 +112,10 @@ func (o *simulateOptions) variants(name string, settings []setting) ([]variant, 
 			return nil, fmt.Errorf(
 				"--set, %s %v: 0 stands for the default here; docs/config.md says what stands for none", name, v.set)
 		}
-		if err := v.config.Validate(); err != nil && len(v.set) > 0 { // without options it is told of --policy
+		if len(v.set) == 0 { // the check of --policy reports its faults
+			continue
+		}
+		if err := v.config.Validate(); err != nil {
 			return nil, fmt.Errorf("--set, %s %s: %w", name, v.label, err)
 		}
 	}
