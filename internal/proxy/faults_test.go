@@ -233,7 +233,8 @@ func TestAnswerShorterThanItsLength(t *testing.T) {
 // as one that is ready does. What is no whole JSON value is not taken for it.
 func TestAnswerOfUnknownLengthThatIsCut(t *testing.T) {
 	closes := func(body string) engineHandler {
-		return func(w http.ResponseWriter, _ *http.Request) {
+		return func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // to close with something unread resets the connection
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err != nil {
 				t.Error(err)
