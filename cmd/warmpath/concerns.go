@@ -45,8 +45,8 @@ func (r *router) concerns(g *generation) (all []admin.Concern) {
 			continue
 		}
 		all = append(all, admin.Concern{
-			What: fmt.Sprintf("This program has a fault: what %s read made it panic %d times. "+
-				"What was read is dropped, and the router goes on.", who, n),
+			What: fmt.Sprintf("This program has a fault: %s panicked %d times. "+
+				"What it worked on is dropped, and the router goes on.", who, n),
 			Do: "Please report it with the stack in the log.",
 		})
 	}

@@ -40,8 +40,11 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	var tuners sync.WaitGroup
 	defer tuners.Wait()
 	defer stopTuning()
+	upkeep := func(who panics.Reader, f func(context.Context)) {
+		tuners.Go(func() { panics.Keep(tuning, log, who, time.Second, func() { f(tuning) }) })
+	}
 	if os.Getenv("GOGC") == "" { // who sets it decides
-		tuners.Go(func() { panics.Catch(log, panics.Files, func() { tune.GC(tuning) }) })
+		upkeep(panics.Collector, tune.GC)
 	}
 	r, err := startOn(ctx, cfg, e.version, inherited(), log)
 	if err != nil {
@@ -49,7 +52,7 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	}
 	r.meter.WatchLog(journal.lines)
 	if os.Getenv("GOMAXPROCS") == "" {
-		tuners.Go(func() { panics.Catch(log, panics.Files, func() { tune.Processors(tuning) }) })
+		upkeep(panics.Processors, tune.Processors)
 	}
 	talk := e.stdout
 	if cfg.Explain.File == explain.Stdout {
@@ -61,7 +64,7 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	}
 	greet(talk, e, r, cfg, log)
 	notify(daemon.SdNotifyReady)
-	tuners.Go(func() { panics.Catch(log, panics.Files, func() { feedWatchdog(tuning, func() { r.fleet.Ready() }) }) })
+	upkeep(panics.Watchdog, func(ctx context.Context) { feedWatchdog(ctx, func() { r.fleet.Ready() }) })
 	select {
 	case <-ctx.Done():
 		// in JSON a duration would be a number

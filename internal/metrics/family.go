@@ -361,8 +361,13 @@ func families() []family {
 			"Answered requests that named an objective (ttft: X-Warmpath-Ttft-Ms, tpot: X-Warmpath-Tpot-Ms) and " +
 				"whether it was met or missed; tpot is the mean time between tokens of a stream", nil,
 		},
-		{"warmpath_panics_total", counter, []string{"reader"}, "Panics caught where messages of others are read: " +
-			"each is a fault in this program, logged with its stack, that costs one message, connection or round", nil},
+		{
+			"warmpath_panics_total", counter,
+			[]string{"reader"},
+			"Panics caught where messages of others are read, and in what sees to the process (gc, cpus, watchdog): " +
+				"each is a fault in this program, logged with its stack, that costs one message, connection or round",
+			nil,
+		},
 		{
 			"warmpath_build_info", gauge,
 			[]string{"version", "commit", "goversion"},

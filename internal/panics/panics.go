@@ -1,6 +1,6 @@
-// Package panics is the last defence of goroutines that read what others send: a panic there is counted, logged with
-// its stack and ends the reading of that message, connection or round instead of the process. It hides nothing else:
-// who calls it goes on with a pause, or drops the connection.
+// Package panics is the last defence of goroutines that read what others send, or see to the process itself: a panic
+// there is counted, logged with its stack and ends the reading of that message, connection or round instead of the
+// process. It hides nothing else: who calls it goes on with a pause, or drops the connection.
 package panics
 
 import (
@@ -29,6 +29,13 @@ const (
 	Files     Reader = "files"
 )
 
+// What sees to the process itself.
+const (
+	Collector  Reader = "gc"       // when the garbage collector runs
+	Processors Reader = "cpus"     // how many processors are used
+	Watchdog   Reader = "watchdog" // systemd's
+)
+
 const (
 	tellAgain = 10 * time.Second // between logged panics of one reader
 	mostStack = 8 << 10          // bytes of a logged stack
@@ -43,6 +50,7 @@ type tally struct {
 // tallies are those of all readers: the process has one count, as it has one life.
 var tallies = map[Reader]*tally{
 	KVEvents: {}, Peers: {}, LMCache: {}, TRTServe: {}, Probe: {}, Discovery: {}, ExtProc: {}, Proxy: {}, Files: {},
+	Collector: {}, Processors: {}, Watchdog: {},
 }
 
 // Catch calls f and reports whether it returned. Its panic is counted, and logged unless that was done within the last
@@ -63,7 +71,7 @@ func Catch(log *slog.Logger, who Reader, f func()) (ok bool) {
 			return
 		}
 		stack := debug.Stack()
-		log.Error("a fault in this program, please report it: what was read is dropped, and the router goes on",
+		log.Error("a fault in this program, please report it: what it worked on is dropped, and the router goes on",
 			"reader", who, "panic", what, "times", n, "stack", string(stack[:min(len(stack), mostStack)]))
 	}()
 	f()

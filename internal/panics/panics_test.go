@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -68,4 +69,17 @@ func TestKeep(t *testing.T) {
 			t.Errorf("%d times in ten seconds", n)
 		}
 	})
+}
+
+// TestUpkeep: what sees to the process itself is counted under its own name, and nothing else is.
+func TestUpkeep(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	for _, who := range []panics.Reader{panics.Collector, panics.Processors, panics.Watchdog} {
+		want := panics.Counts()
+		want[who]++
+		panics.Catch(log, who, func() { panic("boom") })
+		if got := panics.Counts(); !maps.Equal(got, want) {
+			t.Errorf("%s: %v are counted, want %v", who, got, want)
+		}
+	}
 }
