@@ -130,10 +130,14 @@ func (s *Set) Judge(g *Sighting) {
 	}
 	s.report.Decisions++
 	p := s.pool(g.pool)
-	if len(g.view.Candidates) > 1 {
+	switch {
+	case len(g.view.Candidates) > 1:
 		s.here(p, g)
-	} else if !g.forced {
-		s.onlyCandidate(p, g)
+	case !g.forced:
+		for _, policy := range p.here {
+			s.show(&s.view, g)
+			s.ask(policy, &s.view, g)
+		}
 	}
 	s.reserved(p, g)
 	if g.request.Class != fleet.Turn || g.retry {
@@ -159,14 +163,6 @@ func (s *Set) here(p *pool, g *Sighting) {
 	for i := range s.tells {
 		s.show(&s.view, g)
 		s.tells[i].tell(g, s.ask(p.here[i], &s.view, g), turn, s.priced.Candidates)
-	}
-}
-
-// onlyCandidate tells the policies that hear of a single candidate too.
-func (s *Set) onlyCandidate(p *pool, g *Sighting) {
-	for _, policy := range p.here {
-		s.show(&s.view, g)
-		s.only(policy, &s.view, g)
 	}
 }
 
@@ -216,25 +212,19 @@ func (s *Set) show(to *pick.View, g *Sighting) {
 	to.Candidates = candidates
 }
 
-// ask lets a policy choose with the decision's own random seed, and learn from its choice.
+// ask lets a policy choose with the decision's own random seed, and learn from its choice. The only candidate is chosen
+// without it; it learns of that if it wants to.
 func (s *Set) ask(p *pick.Installed, v *pick.View, g *Sighting) pick.Choice {
-	s.draw(v, g)
-	a := p.Ask(v, &g.request)
-	p.Placed(&a, &g.request)
-	return a.Choice
-}
-
-// only lets a policy learn that the only candidate was chosen, if it wants to.
-func (s *Set) only(p *pick.Installed, v *pick.View, g *Sighting) {
-	s.draw(v, g)
-	a := p.Only(v, pick.ReasonOnly)
-	p.Placed(&a, &g.request)
-}
-
-// draw seeds the view's random numbers.
-func (s *Set) draw(v *pick.View, g *Sighting) {
 	pick.Seed(s.pcg, g.request.Seed, fleet.LegUnsplit)
 	v.Rand, v.Source = s.rng, s.pcg
+	var a pick.Tentative
+	if len(v.Candidates) == 1 {
+		a = p.Only(v, pick.ReasonOnly)
+	} else {
+		a = p.Ask(v, &g.request)
+	}
+	p.Placed(&a, &g.request)
+	return a.Choice
 }
 
 // tell counts a choice. priced are the candidates with their terms, for a turn of known length.

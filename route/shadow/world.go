@@ -73,15 +73,8 @@ func (w *world) follow(s *Set, g *Sighting, p *pick.Installed, mix *arrivals.Mix
 	home, known := w.homes.Get(v.Now, &name)
 	w.fill(v, g, &home, known && !v.FirstTurn)
 	v.LaterTurns, v.TurnTokens = mix.Expect(0)
-	at := 0
-	switch {
-	case len(v.Candidates) == 1:
-		if p != nil && !g.forced {
-			s.only(p, v, g) // as in the router
-		}
-	case p == nil:
-		at = g.chosen
-	default:
+	at := g.chosen
+	if p != nil && (len(v.Candidates) > 1 || !g.forced) { // as in the router
 		at = s.ask(p, v, g).Index
 	}
 	c := &v.Candidates[at]
