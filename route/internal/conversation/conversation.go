@@ -171,19 +171,17 @@ func (r Reader) FindOther(now time.Time, s Scope, same, f *Found) {
 
 // Holder is the endpoint that holds a response; ok is false when unknown.
 func (r Reader) Holder(now time.Time, tenant, response string) (endpoint string, ok bool) {
-	if response == "" {
-		return "", false
-	}
-	name := session.NameOf(tenant, "", response)
-	e, ok := r.t.responses.Peek(now, &name)
+	e, ok := r.response(now, tenant, response)
 	return e.Endpoint, ok
 }
 
-// Entry is the stored entry of a conversation.
-func (r Reader) Entry(now time.Time, s Scope, id string) (session.Entry, bool) {
-	name := nameOf(s, id)
-	e, known, _ := r.peek(now, &name)
-	return e, known
+// response is the stored entry of a response; ok is false for "" and one that is unknown.
+func (r Reader) response(now time.Time, tenant, id string) (e session.Entry, ok bool) {
+	if id == "" {
+		return e, false
+	}
+	name := session.NameOf(tenant, "", id)
+	return r.t.responses.Peek(now, &name)
 }
 
 // peek is the stored entry of a conversation, and whether a client has sent its id.
@@ -205,11 +203,10 @@ func (r Reader) recall(now time.Time, s Scope, f *Found) {
 // goesOn sets the entry of a conversation back to the response that the request goes on from: the engine puts that
 // one's prompt and text before what the request says, even if the conversation has gone on elsewhere since.
 func (r Reader) goesOn(now time.Time, s Scope, req *fleet.Request, f *Found) {
-	if req.Follows == "" || req.Class != fleet.Turn || !f.Known {
+	if req.Class != fleet.Turn || !f.Known {
 		return
 	}
-	name := session.NameOf(s.Tenant, "", req.Follows)
-	e, ok := r.t.responses.Peek(now, &name)
+	e, ok := r.response(now, s.Tenant, req.Follows)
 	if !ok || e.Tokens <= 0 || e.Tokens > bound.Tokens || e.Endpoint != f.Entry.Endpoint {
 		return
 	}
@@ -224,12 +221,9 @@ func (r Reader) recognise(now time.Time, s Scope, req *fleet.Request, f *Found) 
 	if req.Class != fleet.Turn || len(req.Tried) > 0 { // a retry was recognised before
 		return
 	}
-	if req.Follows != "" {
-		name := session.NameOf(s.Tenant, "", req.Follows)
-		if e, ok := r.t.responses.Peek(now, &name); ok && e.Leader != "" {
-			f.ID, f.Minted = e.Leader, false
-			return
-		}
+	if e, ok := r.response(now, s.Tenant, req.Follows); ok && e.Leader != "" {
+		f.ID, f.Minted = e.Leader, false
+		return
 	}
 	user := session.Key{}
 	if req.User != "" {
@@ -258,7 +252,8 @@ func (r Reader) parent(now time.Time, s Scope, req *fleet.Request) string {
 	if req.Parent == "" || req.Class != fleet.Turn {
 		return ""
 	}
-	e, _ := r.Entry(now, s, req.Parent)
+	name := nameOf(s, req.Parent)
+	e, _, _ := r.peek(now, &name)
 	return e.Endpoint
 }
 

@@ -115,7 +115,7 @@ func TestAgainstMaps(t *testing.T) {
 				delete(n.convs, in(s, id))
 			}
 			for _, id := range ids {
-				e, ok := table.Entry(now, s, id)
+				e, ok := stored(table, now, s, id)
 				c := live(n.convs, in(s, id), now)
 				if ok != (c != nil) || ok && (e.Endpoint != c.endpoint || e.Turns != c.turns) {
 					t.Fatalf("%s is known as %+v, %t, want %+v", id, e, ok, c)
@@ -289,11 +289,18 @@ func TestHeardIsAsFound(t *testing.T) {
 			}
 			there.BindAnnounced(now, &h, e)
 			for _, table := range []*Table{here, there} {
-				if got, ok := table.Entry(now, s, f.Leader(s)); !ok || got.Endpoint != e.Endpoint {
+				if got, ok := stored(table, now, s, f.Leader(s)); !ok || got.Endpoint != e.Endpoint {
 					t.Fatalf("by what is told as its id the conversation is at %+v, %t, want %s", got, ok, e.Endpoint)
 				}
 			}
 			ids = append(ids, req.MintedID)
 		}
 	})
+}
+
+// stored is the stored entry of a conversation.
+func stored(t *Table, now time.Time, s Scope, id string) (session.Entry, bool) {
+	name := nameOf(s, id)
+	e, known, _ := t.peek(now, &name)
+	return e, known
 }
