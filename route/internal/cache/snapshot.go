@@ -2,6 +2,7 @@ package cache
 
 import (
 	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/route/internal/blocks"
 	"github.com/warmpath/warmpath/route/learnt"
 )
 
@@ -40,10 +41,7 @@ func (t *Table) Chains(slot, names int) (chains []learnt.Chain, more bool) {
 		if !ok {
 			return chains, false
 		}
-		same := 0
-		for same < min(len(chain), len(last)) && chain[same] == last[same] {
-			same++
-		}
+		same := blocks.Common(chain, last)
 		chains = append(chains, learnt.Chain{Same: same, Rest: chain[same:]})
 		names -= len(chain)
 		last = chain

@@ -148,7 +148,7 @@ func (t *Table) Settle(now time.Time, f *Finished) (news []string) {
 	}
 	l := t.leases.Get(int(uint32(f.Lease)))
 	e := t.endpoints.Get(l.slot)
-	news = e.compare(l, f, nil)
+	news = e.compare(l, f)
 	e.expect(now, l, f)
 	u := f.Usage
 	x := request{lease: f.Lease, block: cmp.Or(e.block, f.BlockTokens), usage: *u}

@@ -95,10 +95,10 @@ func (e *endpoint) expect(now time.Time, l *lease, f *Finished) {
 }
 
 // compare compares what events said with what the engine found, and stops or resumes trusting them.
-func (e *endpoint) compare(l *lease, f *Finished, news []string) []string {
+func (e *endpoint) compare(l *lease, f *Finished) (news []string) {
 	u := f.Usage
 	if !l.known || !u.CachedKnown || u.PromptTokens <= 0 || !f.SameCache || e.block <= 0 {
-		return news
+		return nil
 	}
 	off := l.said - u.CachedTokens
 	if l.guess {
