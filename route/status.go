@@ -66,8 +66,8 @@ func (r *Router) Config() Config { return *r.cfg }
 // changed.
 func (r *Router) Pools() []string { return r.pools.Names() }
 
-// Keepers appends the endpoints that keep KV cache by session, one for each URL, at most 64.
-func (r *Router) Keepers(to []fleet.Endpoint) []fleet.Endpoint {
+// Keepers are the endpoints that keep KV cache by session, one for each URL, at most 64.
+func (r *Router) Keepers() (to []fleet.Endpoint) {
 	for ep := range r.registry.All() {
 		if len(to) == bound.Few {
 			break

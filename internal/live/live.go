@@ -168,7 +168,7 @@ func (f *Fleet) Close(tenant, id string) (known bool) {
 func (f *Fleet) Keepers() []fleet.Endpoint {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.router.Keepers(nil)
+	return f.router.Keepers()
 }
 
 // ending reports whether a router that is gone has requests to end.
