@@ -9,7 +9,6 @@ package registry
 
 import (
 	"cmp"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -361,24 +360,6 @@ func (r Reader) Touched() *Touched { return &r.t.touched }
 
 // Generation counts changes of models and endpoints.
 func (r Reader) Generation() uint64 { return r.t.generation }
-
-// Audit checks that every endpoint is listed once and present, and that its slot is its own.
-func (r Reader) Audit() error {
-	taken := len(r.t.free)
-	for e := range r.All() {
-		if e.Gone() {
-			return fmt.Errorf("%s is gone and still listed", e.Name())
-		}
-		if r.At(e.Slot()) != e || slices.Contains(r.t.free, e.Slot()) {
-			return fmt.Errorf("slot %d of %s is another's too", e.Slot(), e.Name())
-		}
-		taken++
-	}
-	if taken != len(r.t.bySlot) {
-		return fmt.Errorf("%d of %d slots are accounted for", taken, len(r.t.bySlot))
-	}
-	return nil
-}
 
 // Departed notes the models of an endpoint that has left. They are believed to come back for a while, as where the only
 // engine of a model is replaced.

@@ -8,11 +8,8 @@
 package speed
 
 import (
-	"fmt"
-	"math"
 	"time"
 
-	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
@@ -181,23 +178,4 @@ func (r Reader) Pace(slot int) (p pick.Pace) {
 	p.MsPerToken, p.FixedMs = own.perToken, own.fixed
 	p.MsPerAnswer, p.FarWork = float64(e.PerAnswer), float64(e.Far)
 	return p
-}
-
-// Audit checks the invariants of an endpoint without open jobs: no provisional sample left, no estimate negative or not
-// a number.
-func (r Reader) Audit(slot int) error {
-	e := r.t.endpoints.Get(slot)
-	p, tr := &e.prefill, &e.transfer
-	if p.early != (fit.IntSums{}) {
-		return fmt.Errorf("%+v is left of batches that have ended", p.early)
-	}
-	for _, x := range []float64{
-		p.PerToken, float64(p.Fixed), float64(p.PerAnswer), float64(p.Hold),
-		tr.PerToken, float64(tr.Fixed),
-	} {
-		if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
-			return fmt.Errorf("it has learnt %+v, %+v", *p, *tr)
-		}
-	}
-	return nil
 }
