@@ -79,7 +79,8 @@ func (r *Report) advise() {
 	}
 	if r.Kind == string(fleet.KindLlamaCpp) && 0 < r.Context && r.Context < shortContext {
 		add("Its context is %d tokens for each of %d slots, and a longer conversation is refused. "+
-			"Give a larger --ctx-size, which the slots share, or fewer --parallel.", r.Context, max(r.Slots, 1))
+			"Give a larger --ctx-size, which is divided by --parallel, or fewer --parallel.",
+			r.Context, max(r.Slots, 1))
 	}
 	if r.Kind == string(fleet.KindLlamaCpp) && slices.ContainsFunc(r.Models, func(m string) bool {
 		return strings.HasSuffix(m, ".gguf")
@@ -120,7 +121,13 @@ func (r *Report) Show(w io.Writer) {
 		line("context", "%d tokens for a prompt and its answer", r.Context)
 	}
 	if r.CacheTokens > 0 {
-		line("KV cache", "%d tokens in blocks of %d", r.CacheTokens, r.BlockTokens)
+		shared := ""
+		if r.Kind == string(fleet.KindLlamaCpp) && r.Slots > 1 {
+			// llama-server 0.7.0 states the whole for each slot then, in /props, /slots and /v1/models
+			shared = fmt.Sprintf("; or %d in all, where its slots share them (--kv-unified, its default without "+
+				"--parallel), which it does not tell", r.CacheTokens/int64(r.Slots))
+		}
+		line("KV cache", "%d tokens in blocks of %d%s", r.CacheTokens, r.BlockTokens, shared)
 	}
 	if r.Slots > 0 {
 		line("slots", "%d", r.Slots)

@@ -89,6 +89,12 @@ func TestParts(t *testing.T) {
 		if w := r.Endpoint(); w.Ranks != test.ranks || w.Slots != test.slots {
 			t.Errorf("%s: written as %+v", test.dialect, w)
 		}
+		var shown strings.Builder
+		r.Show(&shown)
+		either := test.slots > 0 // llama-server's slots have a context each or share one, and it states the same
+		if got := strings.Contains(shown.String(), fmt.Sprintf("or %d in all", r.CacheTokens/4)); got != either {
+			t.Errorf("%s: its slots may share what it has: %v in %s", test.dialect, got, &shown)
+		}
 	}
 }
 
