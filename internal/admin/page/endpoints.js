@@ -48,7 +48,7 @@ function hitRate(name, served) {
 
 function heads() {
   $("heads").replaceChildren(...columns.map((c) => {
-    const th = make("th", c.cls), b = make("button", "sort", c.head);
+    const th = make("th", "of-" + c.key + " " + (c.cls || "")), b = make("button", "sort", c.head);
     th.scope = "col";
     b.type = "button";
     if (c.title) b.title = c.title;
@@ -73,7 +73,7 @@ function heads() {
 
 // newRow makes a row once; update writes what has changed into it.
 function newRow(name) {
-  const tr = make("tr"), cells = columns.map((c) => make(c.key === "name" ? "th" : "td", c.cls && c.cls !== "wide" ? c.cls : ""));
+  const tr = make("tr"), cells = columns.map((c) => make(c.key === "name" ? "th" : "td", "of-" + c.key + (c.cls && c.cls !== "wide" ? " " + c.cls : "")));
   cells[0].scope = "row";
   const title = make("div", "name"), about = make("div", "under"), chip = make("span", "chip"), why = make("div", "under");
   cells[0].append(title, about);
