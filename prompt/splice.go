@@ -139,34 +139,42 @@ func settle(edits []Edit) []Edit {
 		edits = slices.Clone(edits)
 		slices.SortStableFunc(edits, compareEdits)
 	}
-	void := func(i int) bool {
-		e := &edits[i]
-		for j := range edits {
-			o := &edits[j]
-			switch {
-			case j > i && o.At == e.At && o.member == e.member && o.name == e.name && (e.member || e.At.Len() > 0):
-				// set again
-				return true
-			case j < i && o.At.Start < e.At.Start && e.At.End <= o.At.End && e.At.Start < o.At.End:
-				// inside what is replaced
-				return true
-			}
-		}
-		return false
-	}
+	var left []Edit
+	dropped := false
+	before, reach := 0, 0 // the first edit that does not begin before this one, and how far those before it reach
 	for i := range edits {
-		if !void(i) {
-			continue
+		e := &edits[i]
+		for ; edits[before].At.Start < e.At.Start; before++ {
+			reach = max(reach, edits[before].At.End)
 		}
-		left := slices.Clone(edits[:i])
-		for k := i + 1; k < len(edits); k++ {
-			if !void(k) {
-				left = append(left, edits[k])
+		within := e.At.Start < reach && e.At.End <= reach // what is replaced
+		switch {
+		case !within && !e.setAgain(edits[i+1:]):
+			if dropped {
+				left = append(left, *e)
 			}
+		case !dropped:
+			dropped, left = true, slices.Clone(edits[:i])
 		}
+	}
+	if dropped {
 		return left
 	}
 	return edits
+}
+
+// setAgain reports whether one of the next edits sets the same member or value.
+func (e *Edit) setAgain(next []Edit) bool {
+	for i := range next {
+		o := &next[i]
+		if o.At != e.At {
+			return false
+		}
+		if o.member == e.member && o.name == e.name && (e.member || e.At.Len() > 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // spread makes an edit for each occurrence of a member.
