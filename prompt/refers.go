@@ -13,14 +13,24 @@ const deepest = 24
 //
 // media is where the body names images, audio and video. An engine keeps these under their names, and uses one for
 // every request that names it.
-func Refers(api API, path string, body []byte) (ids []string, media Media) {
+//
+// The error is ErrNamed where the body has more than maxNamed ids and names, those of the requests of a batch included:
+// it is not read on.
+func Refers(api API, path string, body []byte) (ids []string, media Media, err error) {
 	r := refs{api: api, path: path, body: body}
 	r.c.Reset(body)
 	if r.c.Next() == jsonscan.Object {
 		r.object(1, false)
 	}
-	return r.ids, r.media
+	if r.noted > maxNamed {
+		err = ErrNamed
+	}
+	return r.ids, r.media, err
 }
+
+// maxNamed bounds the ids and names in a body, each of which takes some hundred bytes for a moment. OpenAI takes 1,500
+// images in a request, vLLM 999 of a kind without another --limit-mm-per-prompt.
+const maxNamed = 16384
 
 // Media is where a body names images, audio and video.
 type Media struct {
@@ -52,6 +62,25 @@ type refs struct {
 
 	ids   []string
 	media Media
+	noted int // ids and names so far
+}
+
+// counts counts an id or a name. It reports false where that is one too many.
+func (r *refs) counts() bool {
+	r.noted++
+	return r.noted <= maxNamed
+}
+
+// id notes an id.
+func (r *refs) id(id string) bool {
+	r.ids = append(r.ids, id)
+	return r.counts()
+}
+
+// medium notes a name of what the cursor has read.
+func (r *refs) medium(list *[]jsonscan.Span) bool {
+	*list = append(*list, r.c.At())
+	return r.counts()
 }
 
 // made reports whether a member holds what a model or a client made up: names in it mean nothing to an engine. Within a
@@ -93,7 +122,10 @@ func (r *refs) object(depth int, item bool) bool {
 		switch {
 		case value == jsonscan.String && (name == "id" || name == "type"):
 			if text := jsonscan.Decode(r.body, r.c.At()); name == "id" {
-				ids = append(ids, text)
+				if ids = append(ids, text); len(ids) > maxNamed { // most ids are no references, and do not count
+					r.noted += len(ids)
+					return false
+				}
 			} else {
 				reference, typed = reference || text == "item_reference", true
 			}
@@ -103,7 +135,13 @@ func (r *refs) object(depth int, item bool) bool {
 				return false
 			}
 		case depth > 1 && name == "content_hash" && value == jsonscan.String:
-			r.media.Digests = append(r.media.Digests, r.c.At())
+			if !r.medium(&r.media.Digests) {
+				return false
+			}
+		case depth == 1 && (name == "rid" || name == "request_id") && value == jsonscan.Array: // of a batch (SGLang)
+			if !r.texts(r.counts) {
+				return false
+			}
 		case r.refers(name, depth):
 			if !r.value(value, depth) {
 				return false
@@ -125,33 +163,40 @@ func (r *refs) object(depth int, item bool) bool {
 	}
 	if reference || item && !typed && !others {
 		r.ids = append(r.ids, ids...)
+		r.noted += len(ids)
 	}
-	return kindOf == jsonscan.ObjectEnd
+	return kindOf == jsonscan.ObjectEnd && r.noted <= maxNamed
 }
 
 // names notes where a value that names media stands, or all texts in it. vLLM takes a uuid that is no text as one.
 func (r *refs) names(kind jsonscan.Kind, all bool) bool {
 	switch kind {
 	case jsonscan.String, jsonscan.Number, jsonscan.True, jsonscan.False:
-		r.media.Names = append(r.media.Names, r.c.At())
-		return true
+		return r.medium(&r.media.Names)
 	case jsonscan.Object, jsonscan.Array:
 		if !all {
 			return r.c.Skip(kind)
 		}
-		for within := r.c.Depth(); r.c.Depth() >= within; {
-			switch r.c.Next() {
-			case jsonscan.String:
-				r.media.Names = append(r.media.Names, r.c.At())
-			case jsonscan.Bad:
-				return false
-			default:
-			}
-		}
-		return true
+		return r.texts(func() bool { return r.medium(&r.media.Names) })
 	default:
 		return r.c.Skip(kind)
 	}
+}
+
+// texts reads an array or object that has begun, and calls f at each text in it until f reports false.
+func (r *refs) texts(f func() bool) bool {
+	for within := r.c.Depth(); r.c.Depth() >= within; {
+		switch r.c.Next() {
+		case jsonscan.String:
+			if !f() {
+				return false
+			}
+		case jsonscan.Bad:
+			return false
+		default:
+		}
+	}
+	return true
 }
 
 // nested reads a value in which references may stand; input says that it is the input of the Responses API.
@@ -199,14 +244,13 @@ func (r *refs) value(kind jsonscan.Kind, depth int) bool {
 	switch kind {
 	case jsonscan.String:
 		if id := jsonscan.Decode(r.body, r.c.At()); id != "" {
-			r.ids = append(r.ids, id)
+			return r.id(id)
 		}
 		return true
 	case jsonscan.Array:
 		for kind = r.c.Next(); kind != jsonscan.ArrayEnd; kind = r.c.Next() {
-			if kind == jsonscan.String {
-				r.ids = append(r.ids, jsonscan.Decode(r.body, r.c.At()))
-			} else if !r.c.Skip(kind) {
+			if kind != jsonscan.String && !r.c.Skip(kind) ||
+				kind == jsonscan.String && !r.id(jsonscan.Decode(r.body, r.c.At())) {
 				return false
 			}
 		}
@@ -225,7 +269,9 @@ func (r *refs) named(depth int) bool {
 		name, value := string(decoded(&r.c)), r.c.Next()
 		switch {
 		case value == jsonscan.String && name == "id":
-			r.ids = append(r.ids, jsonscan.Decode(r.body, r.c.At()))
+			if !r.id(jsonscan.Decode(r.body, r.c.At())) {
+				return false
+			}
 		case RefersBy(name) && depth < deepest:
 			if !r.value(value, depth) {
 				return false

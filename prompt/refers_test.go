@@ -1,7 +1,9 @@
 package prompt
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -48,8 +50,47 @@ func TestRefers(t *testing.T) {
 		{Other, "", ``, nil},
 		{Other, "", `{"file_ids":["a"`, []string{"a"}},
 	} {
-		if got, _ := Refers(c.api, c.path, []byte(c.body)); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", c.body, got, c.want)
+		if got, _, err := Refers(c.api, c.path, []byte(c.body)); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, %v, want %q", c.body, got, err, c.want)
+		}
+	}
+}
+
+// TestRefersIsBounded: a body with more ids and names than are noted is refused, whatever their kind, and not read on.
+// What is no reference does not count.
+func TestRefersIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		api               API
+		before, each, end string
+		bounded           bool
+	}{
+		{Chat, `{"messages":[{"content":[`, `{"uuid":1}`, `]}]}`, true},
+		{Chat, `{"messages":[{"content":[{`, `"uuid":""`, `}]}]}`, true},
+		{Chat, `{"messages":[{"content":[`, `{"image_url":{"content_hash":""}}`, `]}]}`, true},
+		{Chat, `{"messages":[{"content":[`, `{"file":{"file_id":"f"}}`, `]}]}`, true},
+		{Other, `{"features":{"mm_hashes":{"image":[`, `""`, `]}}}`, true},
+		{Generate, `{"rid":[`, `""`, `]}`, true},
+		{Chat, `{"request_id":[`, `"a"`, `]}`, true},
+		{Responses, `{"input":[`, `{"id":"a"}`, `]}`, true},
+		{Responses, `{"input":[{`, `"id":"a"`, `}]}`, true},
+		{Responses, `{"tools":[{"vector_store_ids":[`, `"v"`, `]}]}`, true},
+		{Responses, `{"conversation":{`, `"id":"c"`, `}}`, true},
+		{Responses, `{"prompt":{"variables":{`, `"a":{"file_id":"f"}`, `}}}`, true},
+		{Messages, `{"messages":[`, `{"content":[{"type":"tool_use","id":"t"}]}`, `]}`, false},
+		{Chat, `{"tools":[{"parameters":{"required":[`, `"uuid"`, `]}}]}`, false},
+	} {
+		body := func(n int) []byte {
+			return []byte(c.before + strings.TrimSuffix(strings.Repeat(c.each+",", n), ",") + c.end)
+		}
+		if _, _, err := Refers(c.api, "", body(maxNamed)); err != nil {
+			t.Errorf("%s%s: %v", c.before, c.each, err)
+		}
+		ids, media, err := Refers(c.api, "", body(2*maxNamed))
+		if got := errors.Is(err, ErrNamed); got != c.bounded {
+			t.Errorf("%s%s: %v, refused: %t", c.before, c.each, err, c.bounded)
+		}
+		if n := len(ids) + len(media.Names) + len(media.Digests); n > maxNamed+1 {
+			t.Errorf("%s%s: noted %d", c.before, c.each, n)
 		}
 	}
 }
@@ -58,5 +99,5 @@ func FuzzRefers(f *testing.F) {
 	f.Add([]byte(
 		`{"input":[{"id":"a"},{"content":[{"file":{"file_id":"f"}}]}],"tools":[{"container":{"file_ids":["g"]}}]}`))
 	f.Add([]byte(`{"previous_response_id":"a","conversation":{"id":"b"},"file_ids":["c",{}]}`))
-	f.Fuzz(func(_ *testing.T, body []byte) { Refers(Responses, "", body) })
+	f.Fuzz(func(_ *testing.T, body []byte) { _, _, _ = Refers(Responses, "", body) })
 }

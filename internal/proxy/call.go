@@ -608,7 +608,10 @@ func (c *call) collectOwned() error {
 	if kept.Lists(c.R.Method) {
 		return fault.ErrListsAll
 	}
-	inBody, media := prompt.Refers(c.API, c.R.URL.Path, c.Text())
+	inBody, media, err := prompt.Refers(c.API, c.R.URL.Path, c.Text())
+	if err != nil {
+		return err
+	}
 	q.Owned, c.Media = c.keptIDs(kept.ID, inBody), media
 	if !c.InFields.Whole() {
 		return fault.ErrManyFields
@@ -628,7 +631,7 @@ func (c *call) follow() {
 	if c.API != prompt.Other || q.Follows != "" || !kept.Is && path != "/close_session" {
 		return
 	}
-	inBody, _ := prompt.Refers(c.API, path, c.Text())
+	inBody, _, _ := prompt.Refers(c.API, path, c.Text()) // too many or not: the first says where it goes
 	if ids := c.keptIDs(kept.ID, inBody); len(ids) > 0 {
 		q.Follows = ids[0]
 	}

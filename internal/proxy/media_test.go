@@ -84,3 +84,23 @@ func TestMediaAreApart(t *testing.T) {
 		}
 	}
 }
+
+// TestManyNamesAreRefused: names of media cost much more memory than their bytes where tenants are told apart. A body
+// with more of them than any engine takes is refused there, and passed on where it is not read for them.
+func TestManyNamesAreRefused(t *testing.T) {
+	sent := `{"model":"m","messages":[{"role":"user","content":[` + strings.Repeat(`{"uuid":1},`, 20000) + `{}]}]}`
+	for _, c := range []struct {
+		tenants *identity.Tenants
+		status  int
+	}{{nil, 200}, {&identity.Tenants{Header: "X-Tenant-Id"}, 400}} {
+		var in inbox
+		r := newRig(t, proxy.Config{Tenants: c.tenants}, in.handler)
+		res, answer := r.post("/v1/chat/completions", sent, "X-Tenant-Id", "blue")
+		if res.StatusCode != c.status || (c.status == 400) != strings.Contains(answer, `"code":"invalid_body"`) {
+			t.Errorf("tenants %t: %d %s, want %d", c.tenants != nil, res.StatusCode, answer, c.status)
+		}
+		if got := in.raw != ""; got != (c.status == 200) {
+			t.Errorf("tenants %t: reached the engine: %t", c.tenants != nil, got)
+		}
+	}
+}

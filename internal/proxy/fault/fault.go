@@ -239,6 +239,7 @@ var faults = []struct {
 	{jsonscan.ErrNotJSON, Fault{400, "invalid_request_error", "invalid_json", 0}},
 	{prompt.ErrNotObject, Fault{400, "invalid_request_error", "invalid_body", 0}},
 	{prompt.ErrRepeated, Fault{400, "invalid_request_error", "invalid_body", 0}},
+	{prompt.ErrNamed, Fault{400, "invalid_request_error", "invalid_body", 0}},
 	{prompt.ErrField, Fault{400, "invalid_request_error", "invalid_field", 0}},
 	{h1.ErrBadRequest, Fault{400, "invalid_request_error", "bad_request", 0}},
 	{guard.ErrForeignHost, Fault{403, "permission_error", "foreign_host", 0}},

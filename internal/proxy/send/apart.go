@@ -1,6 +1,8 @@
 package send
 
 import (
+	"slices"
+
 	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/prompt/jsonscan"
@@ -15,6 +17,8 @@ func (a *Outgoing) apart(edits []prompt.Edit) []prompt.Edit {
 	if t == nil || c.Body == nil || c.Prompt.InsertAt == 0 {
 		return edits
 	}
+	mark := t.Mark(c.Request.Tenant)
+	edits = slices.Grow(edits, len(c.Media.Digests)+len(c.Media.Names))
 	for _, at := range c.Media.Digests {
 		edits = append(edits, prompt.Edit{At: at, With: []byte("null")})
 	}
@@ -23,7 +27,7 @@ func (a *Outgoing) apart(edits []prompt.Edit) []prompt.Edit {
 		if id[0] == '"' {
 			id = jsonscan.Decode(c.Body.Bytes, at)
 		}
-		edits = append(edits, prompt.Edit{At: at, With: jsonscan.AppendString(nil, t.Apart(c.Request.Tenant, id))})
+		edits = append(edits, prompt.Edit{At: at, With: jsonscan.AppendString(nil, mark.Apart(id))})
 	}
 	for _, name := range [...]string{"mm_hashes", "mm_content_hashes", "keep_alive"} {
 		if !rawjson.IsNull(c.member(name)) {
@@ -40,7 +44,7 @@ func (a *Outgoing) apart(edits []prompt.Edit) []prompt.Edit {
 		cur.Reset(value)
 		switch cur.Next() {
 		case jsonscan.String:
-			id := t.Apart(c.Request.Tenant, jsonscan.Decode(value, cur.At()))
+			id := mark.Apart(jsonscan.Decode(value, cur.At()))
 			edits = append(edits, c.Prompt.SetField(name, jsonscan.AppendString(nil, id)))
 		case jsonscan.Array:
 			list := []byte{'['}
@@ -48,7 +52,7 @@ func (a *Outgoing) apart(edits []prompt.Edit) []prompt.Edit {
 				if len(list) > 1 {
 					list = append(list, ',')
 				}
-				list = jsonscan.AppendString(list, t.Apart(c.Request.Tenant, jsonscan.Decode(value, cur.At())))
+				list = jsonscan.AppendString(list, mark.Apart(jsonscan.Decode(value, cur.At())))
 			}
 			edits = append(edits, c.Prompt.SetField(name, append(list, ']')))
 		default:
