@@ -283,7 +283,8 @@ func (c *Chain) readAgain() bool {
 
 // ParseChain is Parse that also computes the prompt's chain in the same pass. The earlier content of c is dropped. The
 // chain is empty (Bytes is 0) after an error, for APIs without turns (Other, Embeddings, CountTokens), and for bodies
-// above 1 GiB or of too many pieces (65,536 messages, 262,144 JSON values in one message, or in tools and the like).
+// above 1 GiB or of too many pieces (65,536 messages, 262,144 JSON values in one message, or in tools, adapters and the
+// like).
 func (p *Parser) ParseChain(api API, body []byte, header func(string) string, c *Chain) (Prompt, error) {
 	return p.ParseChainFrom(nil, api, body, header, c)
 }
@@ -335,7 +336,10 @@ func (c *Chain) finish(s *scan, body []byte) bool {
 	if s.api.isPlain() {
 		c.composePlain(s.api)
 	}
-	c.composeScope(s, body)
+	if !c.composeScope(s, body) {
+		c.Reset()
+		return true
+	}
 	c.Media += c.front.media
 	c.Bytes = c.base + len(c.text)
 	c.Blocks = slices.Grow(c.Blocks, c.Bytes/BlockBytes-len(c.Blocks))

@@ -25,6 +25,12 @@ func TestCrowdedBodies(t *testing.T) {
 		{"tools", Chat, `"messages":[{` + text + `}],"tools":` + many("{}", 1<<19), 8 + 3*(1<<19) + 1, false},
 		{"system", Messages, `"messages":[{` + text + `}],"system":` + many("{}", 1<<19), 8, false},
 		{"input", Responses, `"input":` + many("{}", 1<<19), 0, false},
+		{"ids", Completions, `"prompt":` + many("1", 1<<22), 0, true},
+		{"lists of ids", Generate, `"input_ids":[` + many("1", 1<<22) + "," + many("123456", 1<<20) + "]", 0, true},
+		{"ids before a long value", Completions, `"prompt":` + many("1", 1<<19) + `,"z":` + many("1", 1<<22), 0, true},
+		{"variables", Responses, `"input":"four","prompt":{"variables":` + many(`{"a":1}`, 1<<20) + "}", 4, false},
+		{"adapter", Chat, `"messages":[{` + text + `}],"lora_request":` + many("{}", 1<<20), 8, false},
+		{"context", OllamaGenerate, `"prompt":"four","context":` + many("1", 1<<20), 4, false},
 		{"prompts", Completions, `"prompt":` + many(`""`, 1<<19), 0, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

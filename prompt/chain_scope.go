@@ -118,8 +118,9 @@ func (f field) isTaped(api API) bool {
 		(f == fSuffix || f == fInputIDs) && f.hasText(api)
 }
 
-// composeScope computes Scope and ToolsBytes. The end of c.text is scratch.
-func (c *Chain) composeScope(s *scan, body []byte) {
+// composeScope computes Scope and ToolsBytes. The end of c.text is scratch. It returns false where the members of Scope
+// have more pieces than a chain may have.
+func (c *Chain) composeScope(s *scan, body []byte) bool {
 	mix := func(tag byte, l lump) {
 		if l.size == 0 {
 			return
@@ -141,7 +142,9 @@ func (c *Chain) composeScope(s *scan, body []byte) {
 		if !c.lumpKnown[n] {
 			i, ok := c.tape.start(f)
 			if !ok { // one of its members may be an id, so it is not taped yet
-				i = c.tape.value(&s.cur, body[v.At.Start:v.At.End])
+				if i = c.tape.value(&s.cur, body[v.At.Start:v.At.End]); c.crowded() {
+					return false
+				}
 			}
 			*l = c.lump(i)
 			s.mem.learnValue(body, v.At, *l)
@@ -154,8 +157,13 @@ func (c *Chain) composeScope(s *scan, body []byte) {
 		if v.Kind == jsonscan.Bad || v.Kind == jsonscan.Null {
 			continue
 		}
-		mix(byte(numFields)+byte(f), c.lump(c.tape.value(&s.cur, body[v.At.Start:v.At.End])))
+		i := c.tape.value(&s.cur, body[v.At.Start:v.At.End])
+		if c.crowded() {
+			return false
+		}
+		mix(byte(numFields)+byte(f), c.lump(i))
 	}
+	return true
 }
 
 // numLumps is the number of members that can be lumps: tools, functions and documents. They enter the prompt as JSON,
@@ -199,13 +207,13 @@ func (c *Chain) isEmpty(i uint32) bool {
 	}
 }
 
-// value puts the one value in doc onto the tape and returns its token.
+// value puts the one value in doc onto the tape and returns its token. It ends where there are more than maxTokens.
 func (t *tape) value(cur *jsonscan.Cursor, doc []byte) uint32 {
 	cur.Reset(doc)
 	cur.Out = &t.text
 	first := uint32(len(t.tokens))
 	t.open = -1
-	for {
+	for len(t.tokens) <= maxTokens {
 		switch k := cur.Next(); k {
 		case jsonscan.Bad, jsonscan.End: // Bad cannot occur: the value was scanned before
 			return first
@@ -223,6 +231,7 @@ func (t *tape) value(cur *jsonscan.Cursor, doc []byte) uint32 {
 			t.push(k, len(t.text))
 		}
 	}
+	return first
 }
 
 // start is the first token of field f.

@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"encoding/binary"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/warmpath/warmpath/prompt/jsonscan"
@@ -74,6 +75,12 @@ func (t *tape) id(raw []byte) {
 	t.ids = true
 }
 
+// roomForIDs makes room for the ids in so much of a body, if each takes so many bytes there, and at most for four times
+// what there is: of millions of ids append would make many copies, which take many times the body.
+func (t *tape) roomForIDs(left, each int) {
+	t.text = slices.Grow(t.text, max(4, min(4*len(t.text), 4*(left/max(each, 2)+1))))
+}
+
 func (t *tape) key(raw []byte, plain bool) {
 	from := len(t.text)
 	if plain && utf8.Valid(raw) {
@@ -104,6 +111,7 @@ func (s *scan) record(f field, kind jsonscan.Kind) (amount, bool) {
 // message with the given first token may be written in canonical form directly; -1 is no message.
 func (s *scan) recordValue(kind jsonscan.Kind, a *amount, ids bool, message int) bool {
 	c, t := &s.cur, &s.chain.tape
+	from := c.At().Start
 	objects, floor := 0, c.Depth() // floor: the depth within the value, if it is a container
 	mute, whole := -1, -1          // depth of the object of a member that does not count, or that counts as spelt
 	for k := kind; ; k = c.Next() {
@@ -124,6 +132,9 @@ func (s *scan) recordValue(kind jsonscan.Kind, a *amount, ids bool, message int)
 				t.number(raw)
 			} else {
 				a.ids++
+				if cap(t.text)-len(t.text) < 4 {
+					t.roomForIDs(len(c.Data())-c.Pos(), (c.Pos()-from)/a.ids)
+				}
 				t.id(raw)
 			}
 		case jsonscan.Object:

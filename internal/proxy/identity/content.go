@@ -32,7 +32,8 @@ func NewContent() *Content { return contents.Get().(*Content) }
 // ReadIDs reads the token ids, a JSON list, that accompany a chat's messages. Engines compute and cache these; the
 // conversation is still recognised by the messages.
 func (c *Content) ReadIDs(p *prompt.Parser, list []byte) {
-	c.body = append(append(append(c.body[:0], `{"prompt":`...), list...), '}')
+	c.body = slices.Grow(c.body[:0], len(`{"prompt":}`)+len(list))
+	c.body = append(append(append(c.body, `{"prompt":`...), list...), '}')
 	if _, err := p.ParseChain(prompt.Completions, c.body, nil, &c.ids); err != nil {
 		c.ids.Reset()
 	}

@@ -27,7 +27,7 @@ func (a *Outgoing) apart(edits []prompt.Edit) []prompt.Edit {
 		if id[0] == '"' {
 			id = jsonscan.Decode(c.Body.Bytes, at)
 		}
-		edits = append(edits, prompt.Edit{At: at, With: jsonscan.AppendString(nil, mark.Apart(id))})
+		edits = append(edits, prompt.Edit{At: at, With: quoted(mark.Apart(id), at.Len())})
 	}
 	for _, name := range [...]string{"mm_hashes", "mm_content_hashes", "keep_alive"} {
 		if !rawjson.IsNull(c.member(name)) {
@@ -45,9 +45,9 @@ func (a *Outgoing) apart(edits []prompt.Edit) []prompt.Edit {
 		switch cur.Next() {
 		case jsonscan.String:
 			id := mark.Apart(jsonscan.Decode(value, cur.At()))
-			edits = append(edits, c.Prompt.SetField(name, jsonscan.AppendString(nil, id)))
+			edits = append(edits, c.Prompt.SetField(name, quoted(id, at.Len())))
 		case jsonscan.Array:
-			list := []byte{'['}
+			list := append(make([]byte, 0, 2*at.Len()), '[')
 			for kind := cur.Next(); kind == jsonscan.String; kind = cur.Next() {
 				if len(list) > 1 {
 					list = append(list, ',')
@@ -60,3 +60,6 @@ func (a *Outgoing) apart(edits []prompt.Edit) []prompt.Edit {
 	}
 	return edits
 }
+
+// quoted is an id as JSON, which took so many bytes before it was marked: with as many escapes it takes few more.
+func quoted(id string, was int) []byte { return jsonscan.AppendString(make([]byte, 0, was+20), id) }
