@@ -31,7 +31,11 @@ import (
 const (
 	maxBlockTokens = 1 << 16 // tokens per block
 	maxEvents      = 1 << 16 // events per message
-	maxNameBytes   = 256     // of a medium or an adapter
+	// hashes and tokens of all events of a message: of at least 8 and 2 bytes each, as engines send them, there are no
+	// more in 16 MB. Of a byte each they would take many times the message.
+	maxHashes    = 1 << 21
+	maxTokens    = 1 << 23
+	maxNameBytes = 256 // of a medium or an adapter
 )
 
 // MaxSessionBytes is the length of the longest accepted conversation id.
@@ -114,8 +118,9 @@ func readEvents(b []byte, to *kvstream.Batch) (rest []byte, err error) {
 	if err != nil || n > maxEvents {
 		return nil, fmt.Errorf("engine: KV events: the list of events is none, or longer than %d", maxEvents)
 	}
+	room := listRoom{hashes: maxHashes, extra: maxHashes, tokens: maxTokens}
 	for ; n > 0; n-- {
-		r := reader{b: b, e: to.Next()}
+		r := reader{b: b, e: to.Next(), room: &room}
 		if known := r.event(); !known || r.err != nil {
 			to.Undo()
 			to.Skipped++
@@ -131,9 +136,26 @@ func readEvents(b []byte, to *kvstream.Batch) (rest []byte, err error) {
 
 // reader decodes one event; after a fault err is set and nothing more is read.
 type reader struct {
-	b   []byte
-	e   *kvstream.Event
-	err error
+	b    []byte
+	e    *kvstream.Event
+	room *listRoom
+	err  error
+}
+
+// listRoom is how many hashes, further keys and tokens the rest of a message may have.
+type listRoom struct{ hashes, extra, tokens int }
+
+// list reads the head of a list whose items take at least a byte each, and takes room for them.
+func (r *reader) list(room *int) (n int) {
+	items := r.array()
+	if r.err == nil && (uint64(items) > uint64(len(r.b)) || int(items) > *room) {
+		r.err = errShape
+	}
+	if r.err != nil {
+		return 0
+	}
+	*room -= int(items)
+	return int(items)
 }
 
 // event decodes an event in either form. known is false for an unknown kind.
@@ -220,7 +242,8 @@ func (r *reader) field(name string) {
 	e := r.e
 	switch name {
 	case "block_hashes":
-		for n := r.array(); n > 0 && r.err == nil; n-- {
+		n := r.list(&r.room.hashes)
+		for e.Hashes = slices.Grow(e.Hashes[:0], n); n > 0 && r.err == nil; n-- {
 			if b := r.b; len(b) > 8 && b[0] == 0xcf { // the common one
 				e.Hashes = append(e.Hashes, binary.BigEndian.Uint64(b[1:]))
 				r.b = b[9:]
@@ -352,15 +375,9 @@ func (r *reader) whole64(most uint64) (n uint64) {
 }
 
 func (r *reader) tokens() {
-	n := int64(r.array())
-	if n > int64(len(r.b)) { // a token takes at least a byte
-		r.err = errShape
-	}
-	if r.err != nil {
-		return
-	}
+	n := r.list(&r.room.tokens)
 	// Inlined for values below 2^16, since a batch has thousands.
-	b, tokens := r.b, slices.Grow(r.e.Tokens, int(n))
+	b, tokens := r.b, slices.Grow(r.e.Tokens[:0], n)
 	for ; n > 0 && r.err == nil; n-- {
 		switch {
 		case len(b) > 2 && b[0] == 0xcd:

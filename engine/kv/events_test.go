@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -272,6 +273,56 @@ func TestEventOfTooManyFields(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second): // it took half a minute
 		t.Error("still reading")
+	}
+}
+
+// TestCrowdedBatches: hashes, keys and tokens of a byte each would take many times the message. Events with more than
+// engines send in the longest message are skipped, one or many; of a field that is given again the last counts.
+func TestCrowdedBatches(t *testing.T) {
+	list := func(item string, n int) string {
+		return string(msgp.AppendArrayHeader(nil, uint32(n))) + strings.Repeat(item, n)
+	}
+	str := func(s string) string { return string(msgp.AppendString(nil, s)) }
+	removed := func(n int) string { return "\x92" + str("BlockRemoved") + list("\x01", n) }
+	stored := func(tokens string) string {
+		return "\x95" + str("BlockStored") + list("\x01", 1) + "\xc0" + tokens + "\xcd\x01\x00"
+	}
+	extra := func(n int) string {
+		return "\x83" + str("type") + str("BlockStored") + str("block_hashes") + list("\x01", 1) + str("extra_keys") +
+			list("\xc0", n)
+	}
+	again := strings.Repeat(str("token_ids")+list("\x05", 256), 1000)
+	for name, c := range map[string]struct {
+		events        []string
+		whole, hashes int
+	}{
+		"as many as may be": {[]string{removed(maxHashes), removed(1)}, 1, maxHashes},
+		"hashes":            {[]string{removed(maxHashes + 1), removed(2)}, 1, 2},
+		"in many events":    {slices.Repeat([]string{removed(maxHashes / 4)}, 6), 4, maxHashes},
+		"tokens":            {[]string{stored(list("\x05", maxTokens+1)), stored(list("\x05", 256))}, 1, 1},
+		"extra keys":        {[]string{extra(maxHashes + 1), extra(1)}, 1, 1},
+		"tokens again and again": {[]string{
+			"\xde\x03\xeb" + str("type") + str("BlockStored") + str("block_hashes") + list("\x01", 1) + again +
+				str("block_size") + "\xcd\x01\x00",
+		}, 1, 1},
+	} {
+		var b kvstream.Batch
+		raw := "\x92\x01" + list("", len(c.events)) + strings.Join(c.events, "")
+		if err := ReadBatch([]byte(raw), &b); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		hashes, room := 0, 0
+		for i := range b.Events {
+			hashes += len(b.Events[i].Hashes)
+			room += 8*cap(b.Events[i].Hashes) + 8*cap(b.Events[i].Extra) + 4*cap(b.Events[i].Tokens)
+		}
+		if len(b.Events) != c.whole || b.Skipped != len(c.events)-c.whole || hashes != c.hashes {
+			t.Errorf("%s: %d events with %d hashes, %d skipped; want %d with %d",
+				name, len(b.Events), hashes, b.Skipped, c.whole, c.hashes)
+		}
+		if most := 8*maxHashes + 1<<20; room > most {
+			t.Errorf("%s: they take %d bytes, more than %d", name, room, most)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package kv
 
 import (
+	"slices"
+
 	"github.com/tinylib/msgp/msgp"
 	"github.com/zeebo/xxh3"
 )
@@ -9,7 +11,8 @@ import (
 // of the bytes is kept.
 func (r *reader) extra() {
 	any := false
-	for n := r.array(); n > 0 && r.err == nil; n-- {
+	n := r.list(&r.room.extra)
+	for r.e.Extra = slices.Grow(r.e.Extra[:0], n); n > 0 && r.err == nil; n-- {
 		h := uint64(0)
 		if !r.null() {
 			before := r.b

@@ -185,9 +185,19 @@ func (h *HTTP) ask(ctx context.Context) ([]byte, error) {
 	return list, err
 }
 
+// Bounds of a list of MaxEndpoints endpoints, each in a group of its own with dozens of labels.
+const (
+	mostGroups = 4 * MaxEndpoints   // braces
+	mostQuotes = 128 * MaxEndpoints // two for each text
+)
+
 // endpoints decodes a list. left are the faults of groups and targets that are left out: one of them must not keep the
 // others from coming and going. It is an error if all are.
 func (c HTTPConfig) endpoints(list []byte) (found []fleet.Endpoint, left []error, err error) {
+	// JSON of so few bytes as "{}," and "\"\"," takes many times its memory
+	if bytes.Count(list, []byte{'{'}) > mostGroups || bytes.Count(list, []byte{'"'}) > mostQuotes {
+		return nil, nil, fmt.Errorf("more than %d endpoints, or too many groups and labels", MaxEndpoints)
+	}
 	var groups []struct {
 		Targets []string          `json:"targets"`
 		Labels  map[string]string `json:"labels"`
