@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -82,11 +83,23 @@ func useful(a Answer) error {
 	return nil
 }
 
+// crowded reports whether reading an answer would take many times its own memory: its values are next to nothing. A
+// model takes 60 bytes or more where a list has thousands, any member 8.
+func crowded(body []byte) bool {
+	const fewObjects, objectBytes, fewValues, valueBytes = 1 << 14, 64, 1 << 15, 8
+	objects := bytes.Count(body, []byte("{")) + bytes.Count(body, []byte("null"))
+	return objects > fewObjects+len(body)/objectBytes ||
+		bytes.Count(body, []byte(",")) > fewValues+len(body)/valueBytes
+}
+
 // decode parses a JSON answer into v. Members of an unexpected type keep their value: what an engine adds or changes
 // must not make the rest unreadable.
 func decode(a Answer, v any) error {
 	if err := useful(a); err != nil {
 		return err
+	}
+	if crowded(a.Body) {
+		return fmt.Errorf("engine: GET %s: the answer has more values than one of its length can have", a.Path)
 	}
 	err := json.Unmarshal(a.Body, v)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
