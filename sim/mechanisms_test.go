@@ -63,7 +63,7 @@ func mechanisms() []mechanism {
 		{"provisional", "an engine that warms up", "mean", 8},
 		{"capacity", "a host tier", "mean", 8},
 		{"copies", "a few long prompts", "mean", 8},
-		{"answers", "reasoning", "p90", 24},
+		{"answers", "reasoning", "last", 24},
 		{"fixed_time", "short prompts, mixed GPUs", "mean", 8},
 		{"answer_cost", "split, answers", "last", 12},
 		{"utilisation", "split, answers", "last", 12},

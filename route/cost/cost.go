@@ -115,15 +115,16 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) (p Parts
 }
 
 // takesMs is what the share of an endpoint that a request takes makes one of those wait who need it, in ms. For a place
-// they wait no longer than makes them leave, as far as there are places elsewhere: memory that one request takes is
-// taken from the caches of others, wherever those go.
+// they wait no longer than makes them leave, unless no other endpoint has one: the chance of that is the product of the
+// shares taken there, as if endpoints filled up independently of each other. Memory that one request takes is taken
+// from the caches of others, wherever those go.
 func (s *Scope) takesMs(v *pick.View, c *pick.Candidate) float64 {
 	all := c.OccupancyMs
 	if s.single || !c.OfPlaces {
 		return all
 	}
 	leaving := min(all, s.bearableMs(v, c))
-	return leaving + float64((all-leaving)*min(1, s.occupancy.besides(c.Slot)))
+	return leaving + float64((all-leaving)*s.taken.besides(min(1, c.Occupancy)))
 }
 
 // bearableMs is how long one waits at an endpoint before it goes elsewhere, in ms.

@@ -83,29 +83,37 @@ func TestTermsByHand(t *testing.T) {
 	}
 }
 
-// TestPlacesElsewhere: for a place others wait no longer than makes them leave, four times a turn's mean prefill, as
-// far as there are places elsewhere. For memory they wait for all of it.
+// TestPlacesElsewhere: for a place others wait no longer than makes them leave, four times a turn's mean prefill,
+// unless no other endpoint has one, of which the chance falls with their number. For memory they wait for all of it.
 func TestPlacesElsewhere(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		ofPlaces  bool
-		elsewhere float64 // occupancy of the other endpoint
-		wait      float64 // there
+		elsewhere []float64 // occupancy of the other endpoints
+		wait      float64   // there
 		want      float64
 	}{
-		{"places, none taken elsewhere", true, 0, 0, 40},
-		{"places, half of them taken elsewhere", true, 0.5, 0, 520},
-		{"places, all taken elsewhere", true, 1.5, 0, 1000},
-		{"places, none taken where prompts wait", true, 0, 300, 340},
-		{"memory", false, 0, 0, 1000},
+		{"places, no other endpoint", true, nil, 0, 1000},
+		{"places, none taken elsewhere", true, []float64{0}, 0, 40},
+		{"places, half of them taken elsewhere", true, []float64{0.5}, 0, 520},
+		{"places, half of them taken at each of three", true, []float64{0.5, 0.5, 0.5}, 0, 160},
+		{"places, half and all of them taken elsewhere", true, []float64{0.5, 1}, 0, 520},
+		{"places, none taken at one of three", true, []float64{1, 0, 1}, 0, 40},
+		{"places, none taken at two of three", true, []float64{1, 0, 0}, 0, 40},
+		{"places, all taken elsewhere", true, []float64{1.5}, 0, 1000},
+		{"places, none taken where prompts wait", true, []float64{0}, 300, 340},
+		{"memory", false, []float64{0}, 0, 1000},
 	} {
 		c := pick.Candidate{
 			Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Pace: pick.Pace{MsPerToken: 0.1},
 			Wait: pick.Wait{Occupancy: 0.5, OfPlaces: tt.ofPlaces, OccupancyMs: 1000},
 		}
-		other := c
-		other.Slot, other.Occupancy, other.WaitMs = 1, tt.elsewhere, tt.wait
-		v := &pick.View{PromptTokens: 1000, TurnTokens: 100, Candidates: []pick.Candidate{c, other}}
+		v := &pick.View{PromptTokens: 1000, TurnTokens: 100, Candidates: []pick.Candidate{c}}
+		for i, occupancy := range tt.elsewhere {
+			other := c
+			other.Slot, other.Occupancy, other.WaitMs = i+1, occupancy, tt.wait
+			v.Candidates = append(v.Candidates, other)
+		}
 		s := ForChoice(v)
 		var terms pick.Terms
 		if got := Estimate(v, &v.Candidates[0], &s, &terms).Occupancy; math.Abs(got-tt.want) > 1e-9 {

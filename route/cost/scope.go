@@ -13,7 +13,7 @@ type Scope struct {
 	firstTurns float64 // see firstTurns
 	heaviest   float64 // largest weight; 0 where others do not count
 	waits      lowest  // of the rows' waits, in ms
-	occupancy  lowest  // of the rows' occupancy
+	taken      product // of the shares of the rows' places that are taken
 	warmest    float64 // least wait, in ms, of rows with the most cached
 	sharers    float64 // share of the requests there that are View.Sharers
 }
@@ -43,16 +43,43 @@ func (l *lowest) besides(slot int) float64 {
 	return l.first
 }
 
+// product is that of rows' values, so that each row knows the product of the others; 1 where there is none.
+type product struct {
+	zeros int
+	rest  float64 // without the zeros
+}
+
+func (p *product) times(x float64) {
+	if x == 0 {
+		p.zeros++
+	} else {
+		p.rest *= x
+	}
+}
+
+// besides is the product without one of the values.
+func (p *product) besides(x float64) float64 {
+	switch {
+	case p.zeros == 0:
+		return p.rest / x
+	case p.zeros == 1 && x == 0:
+		return p.rest
+	default:
+		return 0
+	}
+}
+
 // ForChoice is for choosing among the rows.
 func ForChoice(v *pick.View) Scope {
 	s := Scope{
-		firstTurns: firstTurns(v), heaviest: heaviest(v), waits: noRow(), occupancy: noRow(), warmest: math.Inf(1),
+		firstTurns: firstTurns(v), heaviest: heaviest(v), waits: noRow(), taken: product{rest: 1},
+		warmest: math.Inf(1),
 	}
 	working, sharers := 0, 0.0
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		s.waits.add(c.Slot, c.WaitMs)
-		s.occupancy.add(c.Slot, c.Occupancy)
+		s.taken.times(min(1, c.Occupancy))
 		if c.CachedTokens >= v.MostCached {
 			s.warmest, working = min(s.warmest, c.WaitMs), working+c.Load.Working()
 		}
