@@ -15,7 +15,7 @@ import (
 // declare applies a snapshot of one source, or a step of one.
 func (r *Router) declare(now time.Time, d *Declared, to *effects) {
 	// An endpoint that joins a running fleet ramps up; a fleet that starts together does not.
-	gently := d.Gently || !d.Partly && r.running(now)
+	gently := d.Gently || !d.Partly && r.isRunning(now)
 	keep := make(map[string]bool, len(d.Endpoints))
 	for _, spec := range d.Endpoints {
 		r.declareOne(now, spec, d.Source, gently, to)
@@ -128,8 +128,8 @@ func (r *Router) tellShortlistOf(now time.Time, d *Declared) {
 	}
 }
 
-// running reports whether an endpoint that is up has had requests.
-func (r *Router) running(now time.Time) bool {
+// isRunning reports whether an endpoint that is up has had requests.
+func (r *Router) isRunning(now time.Time) bool {
 	for ep := range r.registry.All() {
 		if ep.Requests() > 0 && r.health.State(now, ep.Slot()) == fleet.StateUp {
 			return true
@@ -292,7 +292,7 @@ func NewSurvey(d *Declared) *Survey {
 // looks for the omitted ones anew.
 func (r *Router) Survey(now time.Time, d *Declared, s *Survey) (more bool) {
 	if !s.begun {
-		s.begun, s.Gently = true, r.running(now)
+		s.begun, s.Gently = true, r.isRunning(now)
 	}
 	if !s.compared {
 		end := min(s.next+bound.Step, len(d.Endpoints))

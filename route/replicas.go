@@ -133,11 +133,7 @@ func (r *Router) describePlaced(p *Placed, res *reservation) {
 // TellOpen calls tell with the news of each running request, then with those of the held turns. They are for routers
 // that have not heard of these.
 func (r *Router) TellOpen(now time.Time, tell func(news []News)) {
-	for i := range r.reservations {
-		res := &r.reservations[i]
-		if !res.open || !res.own() {
-			continue
-		}
+	for res := range r.running() {
 		var p Placed
 		r.describePlaced(&p, res)
 		// whether it began its conversation, or its policy placed it, is no longer known

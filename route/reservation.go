@@ -1,6 +1,7 @@
 package route
 
 import (
+	"iter"
 	"math"
 	"time"
 
@@ -167,6 +168,17 @@ func (r *Router) reservation(l fleet.Lease) *reservation {
 		return nil
 	}
 	return res
+}
+
+// running goes through the open reservations of this router's own requests.
+func (r *Router) running() iter.Seq[*reservation] {
+	return func(yield func(*reservation) bool) {
+		for i := range r.reservations {
+			if res := &r.reservations[i]; res.open && res.own() && !yield(res) {
+				return
+			}
+		}
+	}
 }
 
 // firstByte records that a prompt has been computed: backlog, health, speed, the queue at the new speed, cache,

@@ -58,13 +58,9 @@ func (r *Router) waiting(now time.Time, ep registry.Endpoint) (w health.Waiting)
 // unbegun goes through this router's requests that were sent and have no answer yet.
 func (r *Router) unbegun(now time.Time) iter.Seq[health.Request] {
 	return func(yield func(health.Request) bool) {
-		for i := range r.reservations {
-			res := &r.reservations[i]
-			if !res.open || res.prefilled || !res.own() {
-				continue
-			}
+		for res := range r.running() {
 			j := r.backlog.Job(res.index)
-			if j.Queued {
+			if res.prefilled || j.Queued {
 				continue
 			}
 			if !yield(health.Request{

@@ -310,9 +310,8 @@ type Running struct {
 
 // Running lists what runs of a request of this router, by its X-Request-Id, bound.Few at most.
 func (r *Router) Running(request string) (out []Running) {
-	for i := range r.reservations {
-		res := &r.reservations[i]
-		if !res.open || res.request != request || !res.own() || len(out) == bound.Few {
+	for res := range r.running() {
+		if res.request != request || len(out) == bound.Few {
 			continue
 		}
 		x := Running{
