@@ -155,7 +155,8 @@ type HeldTurn struct {
 	Since, Until time.Time
 }
 
-// HeldTurns lists the router's own held turns, the one with the earliest bound first, at most so many.
+// HeldTurns lists the router's own held turns, the one with the earliest bound first, up to a
+// number of most.
 func (r *Router) HeldTurns(most int) []HeldTurn {
 	var out []HeldTurn
 	for _, w := range r.admission.HeldTurns(most) {

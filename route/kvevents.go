@@ -19,7 +19,7 @@ type KVApplied struct {
 	Asked time.Time // when the engine was asked for it; zero for a stream that is pushed
 }
 
-// Steps calls do with the change in pieces of about so many blocks, in order. do must not keep them.
+// Steps calls do with the change in pieces of about that number of blocks, in order. do must not keep them.
 func (ev KVApplied) Steps(blocks int, do func(some *KVApplied)) {
 	ev.Ops.Steps(blocks, func(some *kvstream.Ops) {
 		ev.Ops = some

@@ -114,7 +114,7 @@ func (p *leastTTFT) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 			return pick.Choice{Index: v.Home, Reason: reasons.Home}
 		}
 	}
-	i, near := p.nearest(v, bestCost, limit)
+	i, near := nearest(v, bestCost, limit)
 	parent := v.Home < 0 && v.Parent >= 0 && !limit.over(v, &v.Candidates[v.Parent]) &&
 		v.Candidates[v.Parent].Terms.Cost()-bestCost <= p.cfg.StayMs
 	if parent {
@@ -247,7 +247,8 @@ func (p *leastTTFT) present(v *pick.View, g *firstTurnCount) bool {
 	return g != nil && p.seenLately(g, max(p.endpoints, v.Eligible()))
 }
 
-// seenLately reports whether an endpoint was a candidate among the latest first turns, with so many endpoints.
+// seenLately reports whether an endpoint was a candidate among the latest first turns, of a fleet of that many
+// endpoints.
 func (p *leastTTFT) seenLately(g *firstTurnCount, endpoints int) bool {
 	return g.seen > 0 && p.turns-g.seen <= uint64(rarely*endpoints)
 }
@@ -302,7 +303,7 @@ func (f fairLimit) over(v *pick.View, c *pick.Candidate) bool {
 
 // nearest picks, among the candidates within cost.NearMs of the least cost, the first in the conversation's rendezvous
 // order, so that several routers tend to agree.
-func (p *leastTTFT) nearest(v *pick.View, bestCost float64, limit fairLimit) (index, near int) {
+func nearest(v *pick.View, bestCost float64, limit fairLimit) (index, near int) {
 	index = pick.None
 	inOrder := byhash.OrderFor(v)
 	var first byhash.Place

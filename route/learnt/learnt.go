@@ -48,7 +48,7 @@ type Speed struct {
 	Alone  fit.Ratio
 	First  fit.Ratio
 	Others fit.Plane
-	// own tokens of the latter × tokens in front, and × tokens soon after
+	// of prompts with company: own tokens × tokens in front, and × tokens soon after
 	Front, Soon fit.Sum
 	Pace        fit.Line      // time of a token of an answer over the number of other answers
 	Moves       int           // transfers seen

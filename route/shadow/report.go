@@ -38,7 +38,7 @@ type Step struct {
 	// predicted time to first token at its choice less that at the acting one's, in all
 	TTFTMs  float64 `json:"ttft_ms"`
 	LosesMs float64 `json:"loses_ms"` // what the others would have cost more, in all
-	CostMs  float64 `json:"cost_ms"`  // the same of the cost, what others wait and what is evicted included
+	CostMs  float64 `json:"cost_ms"`  // the same difference of the cost, which includes what others wait and lose
 }
 
 // Reason counts differing choices by reason.

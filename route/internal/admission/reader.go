@@ -51,7 +51,8 @@ type HeldTurn struct {
 	Since, Until time.Time
 }
 
-// HeldTurns lists those of the held turns that wait, the one with the earliest bound first, at most so many.
+// HeldTurns lists those of the held turns that wait, the one with the earliest bound first, up to a number of
+// most.
 func (r Reader) HeldTurns(most int) []HeldTurn {
 	var out []HeldTurn
 	for _, l := range r.t.order {

@@ -59,7 +59,7 @@ func Reach(n int) int {
 	return end + (n-kept)<<shift
 }
 
-// Kept is how many of so many blocks are kept.
+// Kept is how many blocks are kept of a prompt of that many.
 func Kept(blocks int) int {
 	kept, end, shift := 0, 0, 0
 	for upTo := everyUpTo; shift < 3 && blocks > upTo; upTo, shift = 4*upTo, shift+1 {

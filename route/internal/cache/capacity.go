@@ -40,12 +40,12 @@ func (r Reader) statedTokens(slot int) int64 {
 	return tokens
 }
 
-// blocksOf is how many blocks so many tokens are. perByte is the tokens per byte of the model's prompts.
+// blocksOf is how many blocks the tokens make. perByte is the tokens per byte of the model's prompts.
 func blocksOf(tokens int64, perByte float64) float64 {
 	return float64(tokens) / float64(perByte*fleet.BlockBytes)
 }
 
-// Blocks is how many blocks a cache of so many tokens, 0 for unknown, holds before answers have told more.
+// Blocks is how many blocks a cache of that many tokens, 0 for unknown, holds before answers have told more.
 func Blocks(tokens int64, perByte float64) int {
 	if tokens <= 0 {
 		tokens = defaultTokens

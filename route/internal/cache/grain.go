@@ -16,8 +16,8 @@ type grain struct {
 // nothing.
 const usualBlock = 64
 
-// learn takes in an answer that found so many tokens of those predicted, at an engine that states its block, 0 for
-// none.
+// learn takes in how many tokens an answer found of those predicted. block is the tokens of one as the engine states
+// them, 0 for unknown.
 func (g *grain) learn(predicted, found, block int) {
 	if found > 0 {
 		if unit := divisor(g.unit, found); unit != g.unit {

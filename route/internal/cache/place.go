@@ -128,13 +128,13 @@ func (e *endpoint) makeRoom(l *lease) {
 	}
 }
 
-// added notes that a lease's blocks have been entered at an endpoint that took so many units before.
+// added notes that a lease's blocks have been entered at an endpoint whose blocks took before units.
 func (t *Table) added(n uint32, e *endpoint, l *lease, before int, perByte float64) {
 	t.grew(n, e, l, l.adds(), before, perByte)
 	t.addResident(e, n, l, perByte)
 }
 
-// grew notes that a lease adds so many new blocks to an endpoint that took so many units before.
+// grew notes that a lease adds more new blocks to an endpoint whose blocks took before units of the index.
 func (t *Table) grew(n uint32, e *endpoint, l *lease, more, before int, perByte float64) {
 	e.coming.add(&t.leases, n)
 	l.flow = more

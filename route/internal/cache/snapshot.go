@@ -32,8 +32,8 @@ func (t *Table) Restore(slot int, l *learnt.Cache) {
 // Rewind begins a walk through what an endpoint is estimated to hold.
 func (t *Table) Rewind(slot int) { t.index.Rewind(slot) }
 
-// Chains is the next chains of the walk, those used longest ago first, of so many names or some more. more is false at
-// the end.
+// Chains is the next chains of the walk, those used longest ago first, until they have that many names. more is false
+// at the end.
 func (t *Table) Chains(slot, names int) (chains []learnt.Chain, more bool) {
 	var last []uint64
 	for names > 0 {

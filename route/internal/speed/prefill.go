@@ -114,8 +114,8 @@ func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
 	}
 }
 
-// mayFetch reports whether to fetch so many cached tokens from a second tier, if it had them all, would take longer
-// than to compute x. Then the time says little of either.
+// mayFetch reports whether to fetch all cached tokens from a second tier, if they are there, would take longer than to
+// compute x tokens. Then the time says little of either.
 func (s *prefill) mayFetch(cached int, x float64) bool { return float64(cached)*float64(s.Far) > x }
 
 // fetched learns from a prompt most of which came from a second tier: what its time exceeds that of x computed tokens

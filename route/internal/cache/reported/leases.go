@@ -14,9 +14,9 @@ type lease struct {
 	slot            int
 	tenant, session string
 
-	known   bool   // the events said something of its prompt when it was placed, trusted or not:
-	said    int    // so many tokens
-	guess   bool   // that counts on the last answer coming back as it was made
+	known   bool   // the events said something of its prompt when it was placed, trusted or not
+	said    int    // tokens of it that are cached, by the events
+	guess   bool   // said counts on the last answer coming back as it was made
 	runs    int    // runs of blocks that had been noted
 	stored  uint64 // blocks that the endpoint had stored
 	tokens  int    // of its prompt, as they were listed; 0 while they were not
