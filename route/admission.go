@@ -155,8 +155,8 @@ type HeldTurn struct {
 	Since, Until time.Time
 }
 
-// HeldTurns lists the router's own held turns, the one with the earliest bound first, up to a
-// number of most.
+// HeldTurns lists the router's own held turns, the one with the earliest bound first, and no more
+// than most.
 func (r *Router) HeldTurns(most int) []HeldTurn {
 	var out []HeldTurn
 	for _, w := range r.admission.HeldTurns(most) {

@@ -125,7 +125,7 @@ func Score(v *pick.View) {
 	}
 }
 
-// OwnTerms is what a request itself waits for where h of its prompt is cached, for a step that has no row yet.
+// OwnTerms is what a request itself waits for where h says what of its prompt is cached, for a step without a row.
 func OwnTerms(promptTokens int, h *pick.Cached, p *pick.Pace, w *pick.Wait) pick.Terms {
 	return pick.Terms{
 		Wait:    w.WaitMs,

@@ -51,7 +51,7 @@ type HeldTurn struct {
 	Since, Until time.Time
 }
 
-// HeldTurns lists those of the held turns that wait, the one with the earliest bound first, up to a number of
+// HeldTurns lists those of the held turns that wait, the one with the earliest bound first, and no more than
 // most.
 func (r Reader) HeldTurns(most int) []HeldTurn {
 	var out []HeldTurn
