@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -84,12 +83,25 @@ func useful(a Answer) error {
 }
 
 // crowded reports whether reading an answer would take many times its own memory: its values are next to nothing. A
-// model takes 60 bytes or more where a list has thousands, any member 8.
+// model takes 60 bytes or more where a list has thousands, any member 8. Text does not count: llama-server's /slots may
+// hold prompts.
 func crowded(body []byte) bool {
 	const fewObjects, objectBytes, fewValues, valueBytes = 1 << 14, 64, 1 << 15, 8
-	objects := bytes.Count(body, []byte("{")) + bytes.Count(body, []byte("null"))
-	return objects > fewObjects+len(body)/objectBytes ||
-		bytes.Count(body, []byte(",")) > fewValues+len(body)/valueBytes
+	objects, values, text := 0, 0, false
+	for i := 0; i < len(body); i++ {
+		switch b := body[i]; {
+		case text && b == '\\':
+			i++
+		case b == '"':
+			text = !text
+		case text:
+		case b == '{' || b == 'n': // of null
+			objects++
+		case b == ',':
+			values++
+		}
+	}
+	return objects > fewObjects+len(body)/objectBytes || values > fewValues+len(body)/valueBytes
 }
 
 // decode parses a JSON answer into v. Members of an unexpected type keep their value: what an engine adds or changes

@@ -75,8 +75,8 @@ func (t *tape) id(raw []byte) {
 	t.ids = true
 }
 
-// roomForIDs makes room for the ids in so much of a body, if each takes so many bytes there, and at most for four times
-// what there is: of millions of ids append would make many copies, which take many times the body.
+// roomForIDs makes room for the ids in the left bytes of a body, if each takes that many there, and at most for four
+// times what there is: of millions of ids append would make many copies, which take many times the body.
 func (t *tape) roomForIDs(left, each int) {
 	t.text = slices.Grow(t.text, max(4, min(4*len(t.text), 4*(left/max(each, 2)+1))))
 }

@@ -194,7 +194,7 @@ const (
 // endpoints decodes a list. left are the faults of groups and targets that are left out: one of them must not keep the
 // others from coming and going. It is an error if all are.
 func (c HTTPConfig) endpoints(list []byte) (found []fleet.Endpoint, left []error, err error) {
-	// JSON of so few bytes as "{}," and "\"\"," takes many times its memory
+	// "{}," and "\"\"," take many times their own bytes once they are decoded
 	if bytes.Count(list, []byte{'{'}) > mostGroups || bytes.Count(list, []byte{'"'}) > mostQuotes {
 		return nil, nil, fmt.Errorf("more than %d endpoints, or too many groups and labels", MaxEndpoints)
 	}

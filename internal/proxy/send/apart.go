@@ -61,5 +61,5 @@ func (a *Outgoing) apart(edits []prompt.Edit) []prompt.Edit {
 	return edits
 }
 
-// quoted is an id as JSON, which took so many bytes before it was marked: with as many escapes it takes few more.
+// quoted is a marked id as JSON. was is its bytes before it was marked, as JSON: it takes few more now.
 func quoted(id string, was int) []byte { return jsonscan.AppendString(make([]byte, 0, was+20), id) }
