@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/warmpath/warmpath/prompt/jsonscan"
@@ -13,7 +14,7 @@ var (
 	ErrEmpty     = errors.New("the request body is empty; expected a JSON object")
 	ErrNotObject = errors.New("the request body must be a JSON object")
 	ErrRepeated  = errors.New("the request body repeats its members too often; give each once")
-	ErrNamed     = errors.New("the request body has more than 16384 ids, files and names of media; send fewer at once")
+	ErrNamed     = fmt.Errorf("the request body has more than %d ids, files and names of media; send fewer", maxNamed)
 	ErrField     = errors.New("a field of the request body has the wrong type")
 )
 
