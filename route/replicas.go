@@ -207,6 +207,9 @@ func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 	case n.Kind == NewsSent && r.backlog.Job(res.index).Queued:
 		r.sent(now, at, res)
 	case n.Kind == NewsFirstByte && !res.prefilled:
+		if r.backlog.Job(res.index).Queued { // that it was sent was not told
+			r.sent(now, at, res)
+		}
 		r.computed(now, at, res)
 	case n.Kind == NewsTransferring:
 		r.backlog.Transferring(at, res.index)

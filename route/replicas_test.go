@@ -2,6 +2,7 @@ package route_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -742,4 +743,76 @@ func BenchmarkHeard(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestPeersInAnyOrder: whatever another router tells of its requests, and in whichever order, this one's own requests
+// are placed, and nothing is left once both have ended.
+func TestPeersInAnyOrder(t *testing.T) {
+	amounts := rapid.SampledFrom([]int{0, 1, 100, 20_000, 1 << 40})
+	keys := rapid.SampledFrom([]float64{0, 1, -1, 1e300, -1e300, math.MaxFloat64})
+	rapid.Check(t, func(t *rapid.T) {
+		c := leastTTFT(t)
+		c.Admission = rapid.Bool().Draw(t, "admission")
+		s := newReplicas(t, 1, c)
+		var own []fleet.Lease
+		tell := func(n route.News) {
+			s.all[0].Observe(s.now, route.PeerNews{Peer: 7, At: s.now, News: &n})
+		}
+		lease := func(t *rapid.T) fleet.Lease { return fleet.Lease(rapid.IntRange(1, 4).Draw(t, "lease")) }
+		t.Repeat(map[string]func(*rapid.T){
+			"placed": func(t *rapid.T) {
+				p := route.Placed{
+					Endpoint: route.NameHash(rapid.SampledFrom([]string{"a", "b", "x"}).Draw(t, "endpoint")),
+					Pool:     route.NameHash("m"), Class: fleet.Class(rapid.IntRange(0, 2).Draw(t, "class")),
+					Leg:    fleet.Leg(rapid.IntRange(0, 2).Draw(t, "leg")),
+					Stream: rapid.Bool().Draw(t, "stream"), Queued: rapid.Bool().Draw(t, "queued"),
+					PromptTokens: amounts.Draw(t, "tokens"), FetchTokens: amounts.Draw(t, "fetched"),
+					OutputTokens: amounts.Draw(t, "answer"), MaxTokens: amounts.Draw(t, "most"),
+					TextBytes: amounts.Draw(t, "bytes"), ReadyMs: float64(amounts.Draw(t, "ready")),
+					Key: keys.Draw(t, "key"), Tenant: uint64(rapid.IntRange(0, 2).Draw(t, "tenant")),
+					QueueClass: fleet.QueueClass{
+						Share: keys.Draw(t, "share"), Priority: fleet.Priority(rapid.Byte().Draw(t, "priority")),
+						MaxWaiting: amounts.Draw(t, "waiting"), MaxRunning: amounts.Draw(t, "running"),
+					},
+					Chain: make([]uint64, rapid.IntRange(0, 4).Draw(t, "blocks")),
+				}
+				p.CachedTokens = min(p.PromptTokens, amounts.Draw(t, "cached"))
+				p.Conversation.Key = session.KeyFrom(uint64(rapid.IntRange(0, 2).Draw(t, "conversation")), 0)
+				tell(route.News{Kind: route.NewsPlaced, Lease: lease(t), Placed: &p})
+			},
+			"what becomes of it": func(t *rapid.T) {
+				tell(route.News{
+					Kind: rapid.SampledFrom([]route.NewsKind{
+						route.NewsSent, route.NewsFirstByte, route.NewsTransferring, route.NewsResponse,
+						route.NewsEnded,
+					}).Draw(t, "kind"),
+					Lease:   lease(t),
+					Outcome: fleet.Outcome(rapid.IntRange(0, int(fleet.TransferFailed)).Draw(t, "outcome")),
+					Usage: fleet.Usage{
+						PromptTokens: amounts.Draw(t, "prompt"), OutputTokens: amounts.Draw(t, "output"),
+						CachedTokens: amounts.Draw(t, "found"), CachedKnown: true,
+					},
+				})
+			},
+			"own": func(t *rapid.T) {
+				p, err := s.all[0].Decide(s.now, &fleet.Request{
+					Model: "m", PromptTokens: 1000, Stream: true, MayQueue: true,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				own = append(own, p.Lease)
+			},
+			"time": func(t *rapid.T) {
+				s.now = s.now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
+			},
+		})
+		for _, l := range own {
+			s.all[0].Observe(s.now, route.Finished{Lease: l, Outcome: fleet.Abandoned})
+		}
+		s.all[0].Observe(s.now, route.PeerGone{Peer: 7})
+		if err := s.all[0].Idle(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

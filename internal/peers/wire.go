@@ -369,7 +369,8 @@ func (r *reader) next(m *message) (ok bool, err error) {
 	case kindWant, kindDone, kindLearn, kindLeaves:
 	case kindUse:
 		m.use.Tenant, m.user = r.uint64(), r.uint64()
-		m.use.Requests, m.use.Tokens, m.use.Open = r.float(), r.float(), r.int()
+		// more would take hours to be filled up
+		m.use.Requests, m.use.Tokens, m.use.Open = min(r.float(), mostInt), min(r.float(), mostInt), r.int()
 	case kindState:
 		m.upTo = r.uint64()
 	case kindAsk:
@@ -489,8 +490,7 @@ func (r *reader) placed(m *message) {
 	if m.depth = r.int(); m.depth > 0 {
 		m.base = r.uint64()
 	}
-	if m.depth > mostChain {
+	if m.rest = r.names(); m.depth > mostChain-len(m.rest) { // a prompt that goes on for ever is kept whole
 		r.bad = true
 	}
-	m.rest = r.names()
 }

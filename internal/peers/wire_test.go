@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -170,6 +171,8 @@ func FuzzMessages(f *testing.F) {
 	}))
 	f.Add(appendNames(appendHead(nil, kindNames, 0), []uint64{1, 2, 3}))
 	f.Add([]byte{byte(kindState), 0})
+	f.Add(appendNews(nil, 0, &n, 1, mostChain, []uint64{3}))
+	f.Add(appendUse(nil, 7, &fleet.TenantUse{Tenant: 1, Requests: 1, Tokens: math.MaxFloat64}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, m := reader{b: b}, message{}
 		for {
@@ -178,8 +181,11 @@ func FuzzMessages(f *testing.F) {
 				return
 			}
 			if p := m.news.Placed; p != nil &&
-				(p.CachedTokens > p.PromptTokens || p.Leg > fleet.LegDecode || len(m.rest) > mostChain) {
+				(p.CachedTokens > p.PromptTokens || p.Leg > fleet.LegDecode || m.depth+len(m.rest) > mostChain) {
 				t.Fatalf("%+v", p)
+			}
+			if m.kind == kindUse && max(m.use.Requests, m.use.Tokens) > mostInt {
+				t.Fatalf("%+v", m.use)
 			}
 		}
 	})
