@@ -7,11 +7,11 @@
 // It owns the members of each endpoint, what they take of its cache, and the turns that are held. It promises that a
 // held turn is admitted or dropped exactly once, that none waits longer than its bound, and that nothing is held where
 // all fits. In come turns (Turn, PlacedTurn), how they ended, and what other rooms know of endpoints (Engines); out
-// come whether a turn may be placed (check.go), its bound (MaxHold, in hold.go), and which held turn is next (Admit,
-// there too, in the order of order.go). Tenants have shares of caches that are nearly full (tenant.go); what members
-// have in common counts once (contents.go); who is no member any more goes on as long as its cache is there
-// (lapsed.go); what other routers hold counts for the order (elsewhere.go). Sizes are in tokens, times a token takes in
-// ms. It chooses no endpoint for a turn that has room at several, and reads no clock.
+// come whether a turn may be placed (Check, in reader.go), its bound (MaxHold, in hold.go), and which held turn is next
+// (Admit, there too). Tenants have shares of caches that are nearly full (tenant.go); what members have in common
+// counts once (contents.go); who is no member any more goes on as long as its cache is there (lapsed.go); what other
+// routers hold counts for the order (elsewhere.go). Sizes are in tokens, times a token takes in ms. It chooses no
+// endpoint for a turn that has room at several, and reads no clock.
 package admission
 
 import (

@@ -1,5 +1,5 @@
 // Package arrivals forecasts further requests for each endpoint: its recent rate of turns and the share of its time
-// spent on prefill (rate.go), and the idle conversations expected back (idle.go).
+// spent on prefill (turns.go), and the idle conversations expected back (idle.go).
 //
 // It owns a row per endpoint and one return curve learnt from all conversations together. What turns of a pool are like
 // is a value of the pool's (Mix). Rates are turns per millisecond. The package computes no cost of a request and places

@@ -1,11 +1,11 @@
 // Package backlog accounts for the outstanding work of endpoints and predicts how long one more request waits.
 //
 // It owns each endpoint's load (job.go), the router's queue for it (queue.go), its order by priority, use of the tenant
-// and size (share.go; among one tenant's jobs tenantqueue.go), the prompts sent to it (prompts.go) and the KV transfers
-// to it (link.go), with a Job per lease; expect.go predicts the wait, overdue.go says which answers are late. It
-// promises that a job that is opened and closed leaves nothing behind, and that a Reader changes nothing. It learns no
-// speeds: it asks its Rates, and callers learn from the Jobs it returns. Times are in ms, sizes in tokens; endpoints
-// are identified by slot, jobs by the number of their lease.
+// and size (share.go), the prompts sent to it (prompts.go) and the KV transfers to it (link.go), with a Job per lease;
+// expect.go predicts the wait, overdue.go says which answers are late. It promises that a job that is opened and closed
+// leaves nothing behind, and that a Reader changes nothing. It learns no speeds: it asks its Rates, and callers learn
+// from the Jobs it returns. Times are in ms, sizes in tokens; endpoints are identified by slot, jobs by the number of
+// their lease.
 package backlog
 
 import (

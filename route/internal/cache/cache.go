@@ -8,11 +8,10 @@
 // counts tokens and blocks, of time only how long a request is under way, and chooses no endpoint.
 //
 // The way of a request: text.go names the blocks of its prompt, predict.go says who holds how many of them, place.go
-// (peers.go for another router's) enters them where it goes, close.go settles what its engine counted. From that it
-// learns capacity (capacity.go), in which unit a cache finds prompts again (grain.go), and how much of answers
-// (answers.go) and of what was predicted (overprediction.go) it finds. Meanwhile the request is among those that are
-// to add to the cache (coming.go) and those that occupy it (resident.go), in an order by which others that begin alike
-// are found (ranking.go).
+// enters them where it goes, close.go settles what its engine counted. From that it learns capacity (capacity.go), in
+// which unit a cache finds prompts again, and how much it finds of answers and of what was predicted (learn.go).
+// Meanwhile the request is among those that are to add to the cache and those that occupy it, in an order by which
+// others that begin alike are found (underway.go).
 package cache
 
 import (

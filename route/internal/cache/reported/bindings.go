@@ -130,3 +130,114 @@ func (t *Table) labelled(session string) uint64 {
 	}
 	return Conversation("", session)
 }
+
+// attachBlocks enters stored blocks into a conversation's chain, after their parent, and reports whether it could.
+// Blocks without a label go to the conversation whose chain they go on from, else to the one request that can have
+// caused them (only; 0 is none).
+func (t *Table) attachBlocks(label, only, parent uint64, names []uint64) bool {
+	key := label
+	if key == 0 && parent != 0 {
+		key = t.tailOwner(parent)
+	}
+	if key == 0 && t.tokens {
+		// a run that begins in a prompt whose tokens are known and goes on into the answer
+		if x, past := t.ownerInside(names); x != nil {
+			t.bindings.set(x, len(x.chain), names[past:])
+			t.recordTailOwner(x)
+			return true
+		}
+	}
+	if key == 0 {
+		key = only
+	}
+	if key == 0 {
+		t.loose.put(parent, names)
+		return false
+	}
+	x := t.bindings.make(key)
+	if keep, ok := x.after(parent); ok {
+		t.bindings.set(x, keep, names)
+	} else if path, found := t.index.Chain(parent, t.chain[:0]); found {
+		t.chain = path
+		t.bindings.set(x, 0, path)
+		t.bindings.set(x, len(x.chain), names)
+	} else {
+		return false
+	}
+	t.recordTailOwner(x)
+	return true
+}
+
+// tailOwner is the conversation whose chain ends with a block; 0 for none.
+func (t *Table) tailOwner(name uint64) uint64 {
+	if o := t.bindings.byKey[tailKey(name)]; o != nil && len(o.chain) == 1 && t.bindings.byKey[o.chain[0]] != nil {
+		return o.chain[0]
+	}
+	return 0
+}
+
+// ownerInside finds a conversation whose chain ends within a run, and how many blocks of the run come up to there.
+func (t *Table) ownerInside(names []uint64) (x *binding, past int) {
+	for i := len(names) - 1; i >= 0; i-- {
+		if x := t.bindings.byKey[t.tailOwner(names[i])]; x != nil && len(x.chain) > 0 &&
+			x.chain[len(x.chain)-1] == names[i] {
+			return x, i + 1
+		}
+	}
+	return nil, 0
+}
+
+// recordTailOwner notes whose the last block of a chain is, for events that do not say.
+func (t *Table) recordTailOwner(x *binding) {
+	o := t.bindings.make(tailKey(x.chain[len(x.chain)-1]))
+	t.bindings.set(o, 0, []uint64{x.key})
+}
+
+// after is how many names of the chain come before what follows parent.
+func (x *binding) after(parent uint64) (keep int, ok bool) {
+	if parent == 0 {
+		return 0, true
+	}
+	for i := len(x.chain) - 1; i >= 0; i-- {
+		if x.chain[i] == parent {
+			return i + 1, true
+		}
+	}
+	return 0, false
+}
+
+// loose keeps the latest blocks that were stored and not bound, by the block they follow, for when it becomes known
+// whose that is.
+type loose struct {
+	after map[uint64][]uint64
+	order bound.Ring[uint64] // of the last bound.Many
+}
+
+func (l *loose) put(parent uint64, names []uint64) {
+	if parent == 0 {
+		return // the beginning of a prompt follows nothing
+	}
+	if l.after == nil {
+		l.after = map[uint64][]uint64{}
+	}
+	oldest := l.order.Next(bound.Many)
+	delete(l.after, *oldest)
+	l.after[parent], *oldest = append([]uint64(nil), names...), parent
+}
+
+// takeContinuation takes out what goes on from a chain: a run that begins after its last block, or after an earlier one
+// and contains the last.
+func (l *loose) takeContinuation(chain []uint64) []uint64 {
+	if len(l.after) == 0 {
+		return nil
+	}
+	tail := chain[len(chain)-1]
+	for i := len(chain) - 1; i >= max(0, len(chain)-bound.Look); i-- {
+		names := l.after[chain[i]]
+		if past := len(chain) - 1 - i; len(names) > past && (past == 0 || names[past-1] == tail) {
+			delete(l.after, chain[i])
+			return names[past:]
+		}
+	}
+	return nil
+}

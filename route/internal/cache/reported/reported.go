@@ -6,9 +6,9 @@
 // bounded. A Reader changes nothing. The package never estimates: what an endpoint may hold beyond what its engine
 // reported is the business of package cache.
 //
-// find.go says what the events tell of a prompt, ids.go the same where its token ids are known, trust.go whether that
-// holds. Whose blocks are whose (bindings.go) comes from labels and order of events (bind.go), from token ids
-// (leases.go), or from the counts of answers (runs.go); loose.go keeps blocks until it is known.
+// find.go says what the events tell of a prompt, by its text or its token ids, trust.go whether that holds. Whose
+// blocks are whose (bindings.go) comes from labels and order of events, from token ids (leases.go), or from the counts
+// of answers (runs.go).
 package reported
 
 import (
