@@ -125,6 +125,7 @@ type DNS struct {
 	sent   bool
 	misses int  // consecutive "no such name" answers
 	failed bool // the last lookup failed; logged once
+	left   bool // the last answer had records that are left out; logged once
 }
 
 // NewDNS makes a source. It fails for faults of the configuration and for missing keys. Run does the first lookup.
@@ -268,19 +269,25 @@ func (d *DNS) hosts(ctx context.Context) ([]target, error) {
 }
 
 // srv keeps the records with the best priority (RFC 2782: the lowest number) and turns their weights into shares. RFC
-// 2782 gives a weight of 0 very little traffic, so it counts as 1.
+// 2782 gives a weight of 0 very little traffic, so it counts as 1. One that names no engine, such as that of a service
+// without a port, must not keep the others from coming and going.
 func (d *DNS) srv(ctx context.Context) ([]target, error) {
-	_, records, err := d.resolver.LookupSRV(ctx, "", "", d.c.Name)
-	if err != nil {
+	_, answer, err := d.resolver.LookupSRV(ctx, "", "", d.c.Name)
+	if err != nil && len(answer) == 0 {
 		return nil, err
+	}
+	records := slices.DeleteFunc(slices.Clone(answer), func(r *net.SRV) bool { return r.Target == "." || r.Port == 0 })
+	// package net has left out the records without a proper name where there is an error too
+	if left := err != nil || len(records) < len(answer); left != d.left {
+		if d.left = left; left {
+			d.log.Warn("records without a port or a proper name are left out", "source", d.source, "kept", len(records))
+		}
 	}
 	if len(records) == 0 {
 		return nil, nil
 	}
 	best := slices.MinFunc(records, func(a, b *net.SRV) int { return cmp.Compare(a.Priority, b.Priority) }).Priority
-	records = slices.DeleteFunc(slices.Clone(records), func(r *net.SRV) bool {
-		return r.Priority != best || r.Target == "."
-	})
+	records = slices.DeleteFunc(records, func(r *net.SRV) bool { return r.Priority != best })
 	total := 0.0
 	for _, r := range records {
 		total += float64(max(r.Weight, 1))

@@ -34,6 +34,9 @@ type without struct {
 	has     []string
 }
 
+// malformed is what package net makes of an answer with records that have no proper name: the others, and an error.
+type malformed []*net.SRV
+
 func (z *zone) next() any {
 	n := len(z.asked) - 1
 	for i, network := range z.asked[:n] {
@@ -72,6 +75,8 @@ func (z *zone) LookupSRV(context.Context, string, string, string) (string, []*ne
 	switch s := z.next().(type) {
 	case []*net.SRV:
 		return "", s, nil
+	case malformed:
+		return "", s, broken
 	default:
 		return "", nil, s.(error)
 	}
@@ -224,6 +229,20 @@ func TestDNSService(t *testing.T) {
 		want[i].IDForm = fleet.IDAuto
 	}
 	if diff := gocmp.Diff(want, all[0].Endpoints); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestDNSServiceInParts: a record that names no engine is left out, and changes of the others count.
+func TestDNSServiceInParts(t *testing.T) {
+	a, b := &net.SRV{Target: "a.svc.", Port: 9000}, &net.SRV{Target: "b.svc.", Port: 9000}
+	without, none := &net.SRV{Target: "c.svc."}, &net.SRV{Target: ".", Port: 9000}
+	a.Priority, b.Priority = 1, 1
+	got, _ := follow(t, discovery.DNSConfig{Name: "_http._tcp.svc", Type: "srv"}, &zone{steps: []any{
+		[]*net.SRV{without, a}, malformed{a, b}, []*net.SRV{none, b}, []*net.SRV{without},
+	}}, 7)
+	want := [][]string{{"a.svc:9000"}, {"a.svc:9000", "b.svc:9000"}, {"b.svc:9000"}, {}}
+	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }
