@@ -1,12 +1,15 @@
 package kube
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,7 +26,16 @@ const (
 	mostList  = 256 << 20 // bytes; 10,000 pods have about 150 MB
 )
 
-// bounded is a transport whose answers end with an error where one JSON value is longer than client-go may keep.
+// Nor does it end an exchange with a server, or a proxy before it, that hangs: it would wait for as long as the
+// connection lives. API servers answer within a minute (--request-timeout), and say so where they cannot.
+const (
+	headWithin = 90 * time.Second
+	listWithin = 5 * time.Minute
+	lateBy     = time.Minute // beyond the time that a watch is asked to last
+)
+
+// bounded is a transport whose answers end with an error where one JSON value is longer than client-go may keep, or
+// where they take longer than they may.
 type bounded struct {
 	http.RoundTripper
 	told func(resource string, err error)
@@ -31,16 +43,32 @@ type bounded struct {
 
 // RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := b.RoundTripper.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	v := &values{ReadCloser: res.Body, most: mostList, told: func(err error) {
+	v := &values{most: mostList, told: func(err error) {
 		b.told(r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:], err)
 	}}
-	if r.URL.Query().Get("watch") != "" {
-		v.most = mostEvent
+	within, asked := listWithin, r.URL.Query()
+	if asked.Get("watch") != "" {
+		seconds, _ := strconv.Atoi(asked.Get("timeoutSeconds")) // client-go always says it
+		v.most, within = mostEvent, time.Duration(seconds)*time.Second+lateBy
 	}
+	ctx, end := context.WithCancel(r.Context())
+	late := time.AfterFunc(min(headWithin, within), end)
+	began := time.Now()
+	res, err := b.RoundTripper.RoundTrip(r.WithContext(ctx))
+	if !late.Stop() && r.Context().Err() == nil {
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		return nil, fmt.Errorf("the API server has not answered for %v", headWithin)
+	}
+	if err != nil {
+		end()
+		return nil, err
+	}
+	// client-go waits for as long as the server says, without a word; its own pauses grow to half a minute
+	res.Header.Del("Retry-After")
+	over := time.AfterFunc(within-time.Since(began), end)
+	v.ReadCloser, v.end = res.Body, func() { over.Stop(); end() }
 	res.Body = v
 	return res, nil
 }
@@ -50,10 +78,17 @@ type values struct {
 	io.ReadCloser
 	most int
 	told func(error)
+	end  func() // of the exchange
 
 	size, depth     int // of the value so far
 	quoted, escaped bool
 	err             error
+}
+
+// Close implements io.Closer.
+func (v *values) Close() error {
+	defer v.end()
+	return v.ReadCloser.Close()
 }
 
 // Read implements io.Reader.

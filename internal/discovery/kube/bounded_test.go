@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -204,3 +206,60 @@ func TestCensus(t *testing.T) {
 		t.Error("two are kept that are longer than may be")
 	}
 }
+
+// TestServerHangs: a server that does not answer, or does not go on, is given up and asked again, and one that says
+// when to come again is asked when client-go would ask it otherwise.
+func TestServerHangs(t *testing.T) {
+	const watch = "http://k8s/api/v1/pods?watch=true&timeoutSeconds=300"
+	for name, row := range map[string]struct {
+		url         string
+		head        time.Duration // when it begins to answer
+		after       string        // Retry-After
+		least, most time.Duration // when the exchange has ended
+		answered    bool
+	}{
+		"no answer":                {watch, 1000 * time.Hour, "", headWithin, headWithin, false},
+		"no list":                  {"http://k8s/api/v1/pods", 1000 * time.Hour, "", headWithin, headWithin, false},
+		"a list that stops":        {"http://k8s/api/v1/pods", time.Minute, "", listWithin, listWithin, true},
+		"a watch past its time":    {watch, time.Second, "", 5 * time.Minute, 6 * time.Minute, true},
+		"come again in two months": {watch, time.Second, "5000000", 5 * time.Minute, 6 * time.Minute, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				b := bounded{roundTrips(func(r *http.Request) (*http.Response, error) {
+					select {
+					case <-r.Context().Done():
+						return nil, context.Cause(r.Context())
+					case <-time.After(row.head):
+					}
+					body, silent := io.Pipe()
+					context.AfterFunc(r.Context(), func() { _ = silent.CloseWithError(r.Context().Err()) })
+					return &http.Response{Header: http.Header{"Retry-After": {row.after}}, Body: body}, nil
+				}), func(string, error) {}}
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, row.url, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				res, err := b.RoundTrip(r)
+				if row.answered != (err == nil) {
+					t.Fatal(err)
+				}
+				if err == nil {
+					if again := res.Header.Get("Retry-After"); again != "" {
+						t.Errorf("asked again after %s s", again)
+					}
+					_, err = io.ReadAll(res.Body)
+					_ = res.Body.Close()
+				}
+				if took := time.Since(began); err == nil || took < row.least || took > row.most {
+					t.Errorf("ended after %v: %v", took, err)
+				}
+			})
+		})
+	}
+}
+
+type roundTrips func(*http.Request) (*http.Response, error)
+
+func (f roundTrips) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
