@@ -14,17 +14,29 @@ import (
 
 // declare applies a snapshot of one source, or a step of one.
 func (r *Router) declare(now time.Time, d *Declared, to *effects) {
-	// An endpoint that joins a running fleet ramps up; a fleet that starts together does not.
-	gently := d.Gently || !d.Partly && r.isRunning(now)
-	keep := make(map[string]bool, len(d.Endpoints))
+	if !d.Partly {
+		s := NewSurvey(d)
+		for r.Survey(now, d, s) {
+		}
+		d = &Declared{Source: d.Source, Endpoints: s.Fresh, Left: s.Left, Gently: s.Gently}
+	}
 	for _, spec := range d.Endpoints {
-		r.declareOne(now, spec, d.Source, gently, to)
-		keep[spec.Name] = true
+		r.declareOne(now, spec, d.Source, d.Gently, to)
+		r.tellShortlist(now, r.registry.Named(spec.Name))
 	}
-	for _, ep := range r.leaving(d, keep) {
-		r.giveUp(now, ep, d.Source, to)
+	for _, name := range d.Left {
+		if ep := r.registry.Named(name); r.declares(ep, d.Source) {
+			r.giveUp(now, ep, d.Source, to)
+		}
+		if ep := r.registry.Named(name); ep.Exists() {
+			r.tellShortlist(now, ep)
+		}
 	}
-	r.tellShortlistOf(now, d)
+}
+
+// declares reports whether a source declares an endpoint, which has not left.
+func (r *Router) declares(ep registry.Endpoint, source string) bool {
+	return ep.Exists() && ep.Current() && !ep.Gone() && ep.DeclaredBy(source)
 }
 
 // declareOne applies a source's declaration of one endpoint. One that joins ramps up if gently is set.
@@ -86,45 +98,6 @@ func (r *Router) giveUp(now time.Time, ep registry.Endpoint, source string, to *
 	})
 	if r.backlog.Idle(ep.Slot()) {
 		r.dropEndpoint(ep)
-	}
-}
-
-// leaving lists the endpoints that a declaration omits, and that its source declared before.
-func (r *Router) leaving(d *Declared, keep map[string]bool) (omitted []registry.Endpoint) {
-	leaves := func(ep registry.Endpoint) bool {
-		return ep.Exists() && ep.DeclaredBy(d.Source) && !ep.Gone() && !keep[ep.Name()]
-	}
-	for _, name := range d.Left {
-		if ep := r.registry.Named(name); leaves(ep) {
-			omitted = append(omitted, ep)
-		}
-	}
-	if d.Partly {
-		return omitted
-	}
-	for ep := range r.registry.All() {
-		if leaves(ep) {
-			omitted = append(omitted, ep)
-		}
-	}
-	return omitted
-}
-
-// tellShortlistOf tells the shortlist of the endpoints that a declaration is about.
-func (r *Router) tellShortlistOf(now time.Time, d *Declared) {
-	if !d.Partly {
-		for ep := range r.registry.All() {
-			r.tellShortlist(now, ep)
-		}
-		return
-	}
-	for i := range d.Endpoints {
-		r.tellShortlist(now, r.registry.Named(d.Endpoints[i].Name))
-	}
-	for _, name := range d.Left {
-		if ep := r.registry.Named(name); ep.Exists() {
-			r.tellShortlist(now, ep)
-		}
 	}
 }
 
@@ -268,9 +241,10 @@ func (r *Router) tellShortlist(now time.Time, ep registry.Endpoint) {
 // Survey finds out what a snapshot of endpoints changes, in steps between which requests can be decided. The snapshots
 // of a source are surveyed and declared one after another.
 type Survey struct {
-	Fresh  []fleet.Endpoint // not known as they are declared now
-	Left   []string         // omitted
-	Gently bool             // the fleet runs, so those that join it ramp up
+	Fresh []fleet.Endpoint // not known as they are declared now
+	Left  []string         // omitted
+	// an endpoint that joins a running fleet ramps up; a fleet that starts together does not
+	Gently bool
 
 	begun      bool
 	names      map[string]bool // of the snapshot
@@ -313,7 +287,7 @@ func (r *Router) Survey(now time.Time, d *Declared, s *Survey) (more bool) {
 	}
 	end := min(s.next+bound.Step, r.registry.Len())
 	for ; s.next < end; s.next++ {
-		if ep := r.registry.Nth(s.next); ep.Current() && ep.DeclaredBy(d.Source) && !ep.Gone() && !s.names[ep.Name()] {
+		if ep := r.registry.Nth(s.next); r.declares(ep, d.Source) && !s.names[ep.Name()] {
 			s.Left = append(s.Left, ep.Name())
 		}
 	}
