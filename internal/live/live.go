@@ -46,6 +46,13 @@ func New(r *route.Router, now func() time.Time, listeners ...Listener) *Fleet {
 	return f
 }
 
+// ask asks the router inside the lock.
+func ask[T any](f *Fleet, what func(*route.Router) T) T {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return what(f.router)
+}
+
 // SetListeners replaces all listeners between two entries. A request that is served meanwhile is told to either set,
 // once.
 func (f *Fleet) SetListeners(listeners ...Listener) {
@@ -122,9 +129,7 @@ func (f *Fleet) Observe(ev route.Event) {
 func (f *Fleet) configureInSteps(ev *route.Configured) {
 	f.configuring.Lock()
 	defer f.configuring.Unlock()
-	f.mu.Lock()
-	step := route.Configured{Config: f.router.Config()}
-	f.mu.Unlock()
+	step := route.Configured{Config: ask(f, (*route.Router).Config)}
 	aliases := slices.Clone(step.Config.Aliases)
 	for _, a := range ev.Config.Aliases {
 		i := slices.IndexFunc(aliases, func(old fleet.Alias) bool { return old.Name == a.Name })
@@ -155,27 +160,18 @@ const closeStep = 64
 
 // Close says that a tenant's conversation is over, in all pools, and reports whether it was known.
 func (f *Fleet) Close(tenant, id string) (known bool) {
-	f.mu.Lock()
-	pools := f.router.Pools()
-	f.mu.Unlock()
-	for some := range slices.Chunk(pools, closeStep) {
+	for some := range slices.Chunk(ask(f, (*route.Router).Pools), closeStep) {
 		known = f.observe(route.Closed{Tenant: tenant, Session: id, Pools: some}) || known
 	}
 	return known
 }
 
 // Keepers are the endpoints that are to be told the end of a session, see route.Router.Keepers.
-func (f *Fleet) Keepers() []fleet.Endpoint {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.router.Keepers()
-}
+func (f *Fleet) Keepers() []fleet.Endpoint { return ask(f, (*route.Router).Keepers) }
 
 // ending reports whether a router that is gone has requests to end.
 func (f *Fleet) ending(peer uint64) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.router.Ending(peer)
+	return ask(f, func(r *route.Router) bool { return r.Ending(peer) })
 }
 
 // applyStep is about how many blocks of an engine's events are taken in in one hold of the lock.
@@ -187,10 +183,7 @@ const declareStep = 4
 // declareInSteps declares a snapshot by its differences, and reports false if all endpoints are few enough for one
 // step.
 func (f *Fleet) declareInSteps(d *route.Declared) bool {
-	f.mu.Lock()
-	known := f.router.Endpoints()
-	f.mu.Unlock()
-	if len(d.Endpoints) <= declareStep && known <= declareStep {
+	if len(d.Endpoints) <= declareStep && ask(f, (*route.Router).Endpoints) <= declareStep {
 		return false
 	}
 	s := route.NewSurvey(d)
@@ -276,31 +269,19 @@ func (f *Fleet) Dispatched(l fleet.Lease) <-chan struct{} {
 }
 
 // Queued is how many requests stand in line at this router.
-func (f *Fleet) Queued() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.router.Queued()
-}
+func (f *Fleet) Queued() int { return ask(f, (*route.Router).Queued) }
 
 // Held is how many requests this router holds before they are placed.
-func (f *Fleet) Held() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.router.Held()
-}
+func (f *Fleet) Held() int { return ask(f, (*route.Router).Held) }
 
 // HeldTurns lists the turns that this router holds, see route.Router.HeldTurns.
 func (f *Fleet) HeldTurns(most int) []route.HeldTurn {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.router.HeldTurns(most)
+	return ask(f, func(r *route.Router) []route.HeldTurn { return r.HeldTurns(most) })
 }
 
 // Running lists what runs of a request, see route.Router.Running.
 func (f *Fleet) Running(request string) []route.Running {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.router.Running(request)
+	return ask(f, func(r *route.Router) []route.Running { return r.Running(request) })
 }
 
 // Inside calls a function inside the lock: between two entries, of which listeners hear the one before it and the other
@@ -357,45 +338,29 @@ func (f *Fleet) Status() []route.EndpointStatus {
 
 // HasRequests reports whether an endpoint has requests of this router at an address, see route.Router.HasRequests.
 func (f *Fleet) HasRequests(endpoint, url string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.router.HasRequests(endpoint, url)
+	return ask(f, func(r *route.Router) bool { return r.HasRequests(endpoint, url) })
 }
 
 // Moved reports whether the name of an endpoint, as it was when a request was sent there, means another engine now.
 func (f *Fleet) Moved(from *fleet.Endpoint) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.router.Moved(from)
+	return ask(f, func(r *route.Router) bool { return r.Moved(from) })
 }
 
 // Each calls f with each declared endpoint, in order of declaration. It holds the lock: f is quick, and keeps nothing.
 func (f *Fleet) Each(do func(*fleet.Endpoint)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.router.Each(do)
+	f.Inside(func(_ time.Time, r *route.Router) { r.Each(do) })
 }
 
 // EachModel calls f with the models that endpoints list, see route.Router.EachModel. It holds the lock, as Each does.
 func (f *Fleet) EachModel(do func(kind fleet.Kind, id, parent string) bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.router.EachModel(do)
+	f.Inside(func(_ time.Time, r *route.Router) { r.EachModel(do) })
 }
 
 // Models lists the models and aliases that can be asked for, sorted by id.
-func (f *Fleet) Models() []fleet.ModelStatus {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.router.Models()
-}
+func (f *Fleet) Models() []fleet.ModelStatus { return ask(f, (*route.Router).Models) }
 
 // Stats is a snapshot of the router's own counters.
-func (f *Fleet) Stats() route.Stats {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.router.Stats()
-}
+func (f *Fleet) Stats() route.Stats { return ask(f, (*route.Router).Stats) }
 
 // Ready reports whether at least one endpoint can take a request now; when none can, why says what is wrong. It may say
 // what is amiss although some can: a role without peers, so that nothing is split.
