@@ -11,7 +11,6 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/internal/backlog"
-	"github.com/warmpath/warmpath/route/internal/budget"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/health"
 	"github.com/warmpath/warmpath/route/internal/pool"
@@ -129,10 +128,6 @@ func rules(policy func() pick.Policy, d *Disaggregation) pool.Rules {
 		Policy: policy, Prefill: d.Prefill, Decode: d.Decode,
 		Split: split.Rule{When: d.When, Threshold: d.Threshold, Tokens: d.Tokens},
 	}
-}
-
-func (c Config) budget() budget.Config {
-	return budget.Config{Share: c.RetryShare, Floor: c.RetryFloor}
 }
 
 // Validate reports all faults.

@@ -129,7 +129,7 @@ func New(c Config) *Router {
 		cache:     cache.New(c.Without),
 		arrivals:  arrivals.New(c.Without),
 		speed:     speed.New(c.Without),
-		budget:    budget.New(c.budget()),
+		budget:    budget.New(c.RetryShare, c.RetryFloor),
 		shortlist: shortlist.New(),
 		replicas:  replicas{peers: map[uint64]*peer{}, leases: map[peerLease]uint32{}, pools: map[uint64]string{}},
 	}
@@ -160,7 +160,7 @@ func (r *Router) configure(c Config) {
 	r.health.SetConfig(c.health())
 	r.conversations.SetConfig(c.conversations())
 	r.backlog.SetConfig(c.backlog())
-	r.budget.SetConfig(c.budget())
+	r.budget.SetSize(c.RetryShare, c.RetryFloor)
 	r.admission.SetOff(!c.Admission)
 	r.pools.SetConfig(c.pools())
 	clear(r.replicas.pools) // there may be other aliases

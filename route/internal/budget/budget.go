@@ -11,37 +11,30 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Config is the budget's size.
-type Config struct {
-	Share float64 // retries allowed, as a share of the requests of the last minute
-	Floor int     // retries always allowed per minute
-}
-
 const slots = 12 // of a minute
 
 // Budget counts requests and their retries of the last minute, in slots of five seconds.
 type Budget struct {
 	Reader
-	cfg     Config
-	latest  int64 // number of the latest slot
+	share   float64 // retries allowed, as a share of the requests of the last minute
+	floor   int     // retries always allowed per minute
+	latest  int64   // number of the latest slot
 	counts  [slots]count
 	refused uint64
 }
 
 type count struct{ requests, retries int }
 
-// New makes an unused budget.
-func New(c Config) *Budget {
+// New makes an unused budget: of a share of the last minute's requests, and of at least so many retries.
+func New(share float64, floor int) *Budget {
 	b := &Budget{}
 	b.Reader = Reader{b}
-	b.SetConfig(c)
+	b.SetSize(share, floor)
 	return b
 }
 
-// SetConfig replaces the budget's size. What was counted stays.
-func (b *Budget) SetConfig(c Config) {
-	b.cfg = Config{Share: max(0, c.Share), Floor: max(0, c.Floor)}
-}
+// SetSize replaces the budget's size. What was counted stays.
+func (b *Budget) SetSize(share float64, floor int) { b.share, b.floor = max(0, share), max(0, floor) }
 
 // Reader is a read-only view of a Budget.
 type Reader struct{ b *Budget }
@@ -52,7 +45,7 @@ func (r Reader) Allows(now time.Time, req *fleet.Request) bool {
 		return true
 	}
 	sum := r.b.sum(now)
-	return sum.retries < max(r.b.cfg.Floor, int(r.b.cfg.Share*float64(sum.requests)))
+	return sum.retries < max(r.b.floor, int(r.b.share*float64(sum.requests)))
 }
 
 // sum is what was counted in the last minute.

@@ -11,7 +11,7 @@ import (
 // TestCountsLeaveByTheSlot: counts leave slot by slot after a minute, whatever the clock does, and none goes below
 // zero.
 func TestCountsLeaveByTheSlot(t *testing.T) {
-	b := New(Config{Share: 0.2, Floor: 10})
+	b := New(0.2, 10)
 	now := time.Unix(1_000_000, 0)
 	for range slots {
 		for range 100 {
