@@ -144,12 +144,10 @@ func (r *readers) poolFor(now time.Time, req *fleet.Request) (pool.Pool, error) 
 		}
 		return r.pools.Named(name), nil
 	}
-	p := r.pools.Named(name)
-	if p.Len() > 0 {
-		return p, nil
-	}
-	if p = r.pools.Named(pool.Any); p.Len() > 0 {
-		return p, nil
+	for _, name := range [...]string{name, pool.Any} {
+		if p := r.pools.Named(name); p.Len() > 0 {
+			return p, nil
+		}
 	}
 	if r.endpoints.Len() == 0 {
 		return r.pools.Named(""), nil // that there is none is told when its rows are filled

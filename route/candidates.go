@@ -64,26 +64,24 @@ func (r *readers) selectMembers(q *asked, seen *noticed, s *search, prompt *cach
 
 // namedMember selects the member that the request names, by a stored response or a pin, and says by which; "" for
 // neither.
-func (r *readers) namedMember(q *asked) (members []pool.Member, by pick.Reason, err error) {
-	if name, ok := r.conversations.Holder(q.now, q.req.Tenant, q.req.Follows); ok {
-		m, found, err := r.holder(q, name)
-		if err != nil {
-			return nil, "", err
-		}
-		if found {
-			q.members = r.pools.Serving(m, q.members[:0], &q.others)
-			return q.members, pick.ReasonHolder, nil
-		}
+func (r *readers) namedMember(q *asked) (_ []pool.Member, by pick.Reason, err error) {
+	var m pool.Member
+	by = pick.ReasonHolder
+	name, holds := r.conversations.Holder(q.now, q.req.Tenant, q.req.Follows)
+	if holds {
+		m, holds, err = r.holder(q, name)
 	}
-	if q.req.Pin == "" {
-		return nil, "", nil
+	if !holds && err == nil {
+		if by = pick.ReasonPinned; q.req.Pin == "" {
+			return nil, "", nil
+		}
+		m, err = r.pinned(q)
 	}
-	m, err := r.pinned(q)
 	if err != nil {
 		return nil, "", err
 	}
 	q.members = r.pools.Serving(m, q.members[:0], &q.others)
-	return q.members, pick.ReasonPinned, nil
+	return q.members, by, nil
 }
 
 // available selects the members of the best available health class that may take the leg, and of these those that are

@@ -91,7 +91,16 @@ func (r *readers) weigh(q *asked, prefill *pick.View, whole *filled, c *chosen) 
 		c.answer.choice = r.choose(q, whole.view, whole.forced)
 		return rule.Uncached(whole.view, c.answer.choice.Index), true
 	case fleet.WhenFree:
-		why, c.weighed, c.answer.choice.Choice = r.weighFree(q, prefill, whole.view)
+		f, decode := &q.free, whole.view
+		f.Begin(prefill, whole.view)
+		for i, row := range f.Prefiller {
+			if row >= 0 {
+				decode = r.fillDecode(q, whole.view, f.ReadyMs(i))
+				f.AddPairs(i, decode)
+			}
+		}
+		c.answer.choice.Reason = pick.ReasonWeighed
+		why, c.weighed, c.answer.choice.Index = f.Choose(decode)
 		return why, true
 	default:
 		decode := r.fillDecode(q, whole.view, split.ReadyMs(prefill))
@@ -236,20 +245,6 @@ func (r *readers) prices(rule *split.Rule, l fleet.Leg) (p prices) {
 		p.answerWaitCost = split.AnswerWaitCost
 	}
 	return p
-}
-
-// weighFree decides about splitting without roles, and which endpoint answers.
-func (r *readers) weighFree(q *asked, prefill, whole *pick.View) (fleet.SplitWhy, fleet.Weighed, pick.Choice) {
-	f, decode := &q.free, whole
-	f.Begin(prefill, whole)
-	for i, row := range f.Prefiller {
-		if row >= 0 {
-			decode = r.fillDecode(q, whole, f.ReadyMs(i))
-			f.AddPairs(i, decode)
-		}
-	}
-	why, w, row := f.Choose(decode)
-	return why, w, pick.Choice{Index: row, Reason: pick.ReasonWeighed}
 }
 
 // choose asks the leg's policy if there is a choice. The policy changes nothing before commit.

@@ -78,7 +78,7 @@ const (
 
 // New makes least_ttft. The configuration must have its defaults.
 func New(c Config) pick.Policy {
-	return &leastTTFT{cfg: c, Plain: pick.Plain{
+	return &leastTTFT{cfg: c, left: map[uint64]struct{}{}, Plain: pick.Plain{
 		Name: "least_ttft", Content: true, Returns: true, Sharers: !c.Without.Has(ablation.Copies), Shortlist: true,
 	}}
 }
@@ -206,8 +206,12 @@ func (p *leastTTFT) standard(v *pick.View) (fastest, mean float64) {
 	for i := range v.Candidates {
 		fastest = min(fastest, cost.Speed(v, &v.Candidates[i]))
 	}
-	if v.Beyond.Count > 0 {
-		return fastest, p.meanShare(v, fastest)
+	if v.Beyond.Count > 0 { // then of all endpoints, if each has what its weight and speed deserve
+		ready := v.Beyond.Ready
+		for i := range v.Candidates {
+			ready += v.Candidates[i].FullWeight() / cost.Speed(v, &v.Candidates[i])
+		}
+		return fastest, p.total / (fastest * ready)
 	}
 	sum, n := 0.0, 0
 	for i := range v.Candidates {
@@ -230,15 +234,6 @@ func (p *leastTTFT) countOf(v *pick.View, c *pick.Candidate, fastest, mean float
 		return count
 	}
 	return max(count, float64(mean*c.FullWeight())/slower(v, c, fastest))
-}
-
-// meanShare is the mean share of all endpoints, if each has what its weight and speed deserve.
-func (p *leastTTFT) meanShare(v *pick.View, fastest float64) float64 {
-	ready := v.Beyond.Ready
-	for i := range v.Candidates {
-		ready += v.Candidates[i].FullWeight() / cost.Speed(v, &v.Candidates[i])
-	}
-	return p.total / (fastest * ready)
 }
 
 // present reports whether the endpoint was a candidate for a first turn of late. It need not have been one for the
@@ -339,9 +334,6 @@ func (p *leastTTFT) recent() (n int) {
 }
 
 func (p *leastTTFT) forgotten(endpoint uint64) {
-	if p.left == nil {
-		p.left = map[uint64]struct{}{}
-	}
 	if p.left[endpoint] = struct{}{}; len(p.left) >= p.endpoints {
 		p.dropLeft()
 	}

@@ -236,11 +236,7 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 	if g.session != "" {
 		now := w.clock.Tick(v.Now)
 		if v.Home >= 0 {
-			if idles := &w.at(&v.Candidates[v.Home]).idles; g.retry {
-				idles.Drop(now, home.IdleSince, &w.returns)
-			} else {
-				idles.Return(now, home.IdleSince, &w.returns)
-			}
+			w.at(&v.Candidates[v.Home]).idles.Return(now, home.IdleSince, &w.returns)
 		}
 		at.idles.Add(now, &w.returns)
 		name := g.name(g.session)

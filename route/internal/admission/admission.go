@@ -15,7 +15,6 @@
 package admission
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -181,12 +180,11 @@ func (t *Table) AddEndpoint(slot int) {
 // RemoveEndpoint removes an endpoint.
 func (t *Table) RemoveEndpoint(slot int) {
 	t.slots.Remove(slot)
-	maps.DeleteFunc(t.members, func(_ session.Key, m *member) bool {
+	for _, m := range t.members {
 		if m.slot == slot {
 			t.dropMember(m)
 		}
-		return m.slot == slot
-	})
+	}
 	t.dropLapsed(t.endpoints.Get(slot))
 	for _, h := range t.admitted {
 		if h.slot == slot {
@@ -251,8 +249,9 @@ func (t *Table) shares(m *member, tokens int64) {
 	m.tokens = left
 }
 
-// dropMember ends a membership; the caller deletes it from the map.
+// dropMember ends a membership.
 func (t *Table) dropMember(m *member) {
+	delete(t.members, m.key)
 	t.uncount(m)
 	t.endpoints.Get(m.slot).contents.cut(m, 0)
 	t.releaseTenant(m.tenant)
@@ -265,7 +264,6 @@ func (t *Table) dropMember(m *member) {
 // endMembership ends the membership of one without running turns.
 func (t *Table) endMembership(m *member) {
 	t.dropMember(m)
-	delete(t.members, m.key)
 	t.spare.put(m)
 }
 
@@ -323,7 +321,6 @@ func (t *Table) expireUnlessActive(now time.Time, m *member) {
 		return
 	}
 	t.dropMember(m)
-	delete(t.members, m.key)
 	if t.endpoints.Get(m.slot).keepIdle > 0 {
 		t.lapse(m)
 	} else {

@@ -94,8 +94,8 @@ func (r Reader) Check(now time.Time, turn *Turn, continues fleet.Lease) Check {
 		c.member = r.t.members[turn.Parent]
 	}
 	c.below = r.t.isBelow(turn, r.t.tenants[turn.Tenant])
-	if c.held == nil && r.t.waits(turn.Pool) {
-		own, l := (precedence{turn.Priority, r.t.tenants[turn.Tenant], now.Add(r.MaxHold(turn))}), r.t.queues[turn.Pool]
+	if l := r.t.queues[turn.Pool]; c.held == nil && (l != nil || r.t.elsewhere[turn.Pool] != nil) {
+		own := precedence{turn.Priority, r.t.tenants[turn.Tenant], now.Add(r.MaxHold(turn))}
 		c.yields = l != nil && !own.before(r.t.first(l).precedence()) || r.t.firstElsewhere(turn.Pool, own)
 	}
 	return c
@@ -138,9 +138,6 @@ func (g *Check) isMemberAt(slot int) bool {
 
 // MayHold reports whether the turn may be held if it may be placed nowhere.
 func (g *Check) MayHold() bool { return !g.t.off && g.held == nil && len(g.t.heldTurns) < mostHeld }
-
-// waits reports whether turns of a pool are held, here or at another router.
-func (t *Table) waits(pool string) bool { return t.queues[pool] != nil || t.elsewhere[pool] != nil }
 
 // fits reports whether the endpoint has room for these tokens. One without members takes a turn of any size.
 func (e *endpoint) fits(tokens int64) bool {

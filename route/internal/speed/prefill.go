@@ -253,10 +253,6 @@ func (s *prefill) solve() {
 // endpoint until that has shown its own speed.
 type fleetPrefill learnt.FleetPrefill
 
-func newFleet() fleetPrefill {
-	return fleetPrefill{Prior: priorTokens * priorTokens, PerToken: firstPerToken, Fixed: FirstPace}
-}
-
 // known reports whether there is a sample.
 func (f *fleetPrefill) known() bool { return f.Line.XX > 0 }
 

@@ -33,7 +33,9 @@ type Table struct {
 
 // New makes a table without endpoints that learns without some mechanisms.
 func New(without ablation.Set) *Table {
-	t := &Table{without: without, fleet: newFleet()}
+	t := &Table{without: without, fleet: fleetPrefill{
+		Prior: priorTokens * priorTokens, PerToken: firstPerToken, Fixed: FirstPace,
+	}}
 	t.Reader = Reader{t}
 	return t
 }

@@ -72,7 +72,8 @@ func (t *Table) Tokens(ids *TokenIDs, reported int) (slot int, news []string) {
 		return 0, nil
 	}
 	t.tokens = true
-	if l := t.lease(ids); l.session != "" {
+	if n := int(uint32(ids.Lease)); ids.Open && t.leases.Get(n).session != "" {
+		l := t.leases.Get(n)
 		e := t.endpoints.Get(l.slot)
 		if l.adapter {
 			return 0, nil // tokens do not say by what number or name the engine's events call it
@@ -111,14 +112,6 @@ func (t *Table) bindTokens(ids *TokenIDs, key uint64, block int) (ok bool) {
 	}
 	t.recordTailOwner(x)
 	return true
-}
-
-// lease is the row of a lease that is open, else an empty one.
-func (t *Table) lease(ids *TokenIDs) *lease {
-	if ids.Open {
-		return t.leases.Get(int(uint32(ids.Lease)))
-	}
-	return &lease{}
 }
 
 // agree is endpoint.agree for a request that has ended. Of an endpoint that has left since, only its own count is
