@@ -101,6 +101,21 @@ type Made struct {
 	View *pick.View // what the policy saw; nil for a split request
 }
 
+// Entry is the log entry of the decision, which had this error.
+func (p *Made) Entry(now time.Time, req *fleet.Request, err error) Entry {
+	e := Entry{Now: now, Request: req, Err: err, View: p.View, News: p.News}
+	if p.Hold.Lease != 0 {
+		e.Hold = &p.Hold
+	}
+	if p.Lease != 0 {
+		e.Decision = &p.Decision
+	}
+	if p.Prefill.Lease != 0 {
+		e.Prefill = &p.Prefill
+	}
+	return e
+}
+
 // Hold is a request that waits before it is placed, so that the conversations under way keep their cache. When its
 // lease is in an Entry.Dispatched, it is decided again, with Attempt.Hold. Finished ends the hold of a client that
 // leaves.

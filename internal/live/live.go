@@ -79,23 +79,12 @@ func (f *Fleet) DecideInto(req *fleet.Request, plan *route.Plan) error {
 	now, p := f.now(), &f.made
 	*p = route.Made{}
 	err := f.router.DecideInto(now, req, p)
-	*plan = p.Plan
-	f.entry.Now, f.entry.Request, f.entry.Err = now, req, err
-	switch {
-	case p.Hold.Lease != 0:
+	*plan, f.entry = p.Plan, p.Entry(now, req, err)
+	if p.Hold.Lease != 0 {
 		f.dispatched[p.Hold.Lease] = make(chan struct{})
-		f.entry.Hold = &p.Hold
-	case err == nil:
-		f.stand(&p.Decision)
-		f.stand(&p.Prefill)
-		if p.Lease != 0 {
-			f.entry.Decision = &p.Decision
-		}
-		if p.Prefill.Lease != 0 {
-			f.entry.Prefill = &p.Prefill
-		}
-		f.entry.View, f.entry.News = p.View, p.News
 	}
+	f.stand(&p.Decision)
+	f.stand(&p.Prefill)
 	f.tell()
 	return err
 }

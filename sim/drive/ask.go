@@ -14,19 +14,7 @@ func (p *player) decide(router int32, now int64, turn int) (route.Plan, error) {
 	plan, err := r.Decide(p.at(now), &p.req)
 	p.spread(now, router, plan.News)
 	if p.Announced != nil {
-		e := route.Entry{Now: p.at(now), Request: &p.req, Err: err}
-		if err == nil {
-			if plan.Hold.Lease != 0 {
-				e.Hold = &plan.Hold
-			}
-			if plan.Lease != 0 {
-				e.Decision = &plan.Decision
-			}
-			if plan.Prefill.Lease != 0 {
-				e.Prefill = &plan.Prefill
-			}
-			e.View = plan.View
-		}
+		e := plan.Entry(p.at(now), &p.req, err)
 		p.Announced(&e)
 	}
 	return plan.Plan, err

@@ -8,7 +8,6 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/sim/chance"
 	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/rig"
 )
@@ -199,7 +198,7 @@ func (p *player) askAgain(i int) {
 	f := &p.flights[i]
 	f.attempt++
 	p.ask(i)
-	p.req.Seed, p.req.Tried = chance.Mix(p.seed^chance.Mix(uint64(i)<<8+f.attempt)), f.tried
+	p.req.Seed, p.req.Tried = p.drawn(i), f.tried
 	p.sameConversation(f)
 }
 
