@@ -47,7 +47,7 @@ type scratch struct {
 	turn          admission.Turn
 	members       []pool.Member // of a selection
 	others        pool.Others   // some of these
-	options       []option      // of settle, as are serving and servingOthers
+	options       []option      // of chooseModel, as are serving and servingOthers
 	serving       []pool.Member
 	servingOthers pool.Others
 	cached        []pick.Cached                         // of fill
@@ -149,12 +149,12 @@ func (r *readers) poolFor(now time.Time, req *fleet.Request) (pool.Pool, error) 
 			return p, nil
 		}
 	}
-	if r.endpoints.Len() == 0 {
+	if r.registry.Len() == 0 {
 		return r.pools.Named(""), nil // that there is none is told when its rows are filled
 	}
 	alias := r.pools.AliasOf(req.Model)
 	for _, model := range append(slices.Clip(alias), req.Model) {
-		if ago, ok := r.endpoints.DepartedSince(now, model); ok {
+		if ago, ok := r.registry.DepartedSince(now, model); ok {
 			why := fmt.Sprintf("the last endpoint with %s left %v ago", model, ago.Round(time.Second))
 			return pool.Pool{}, &NoEndpointError{Pool: req.Model, Why: why, RetryAfter: time.Second, Departed: true}
 		}

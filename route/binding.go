@@ -82,7 +82,7 @@ func (r *Router) respond(now time.Time, response session.Key, res *reservation, 
 	if u.PromptTokens > 0 && res.ep.Current() {
 		r.storeTokens(res, &e, u.PromptTokens+u.OutputTokens, u.PromptTokens)
 	}
-	r.conversations.Respond(now, response, res.owner, e)
+	r.conversations.Respond(now, response, res.tenantNumber, e)
 }
 
 // storeComputed updates a conversation's cached tokens when its prompt has been computed, if the conversation is still

@@ -22,7 +22,7 @@ type search struct {
 	who     *conversation.Found // the conversation, in the scope of the leg
 	prices  prices
 	// of an alias whose models divide its requests: the model of the other leg, which this one gets too. Where it is
-	// "", the search settles one
+	// "", the search chooses one
 	model string
 	// of an alias whose models are in order: ms for which admission would hold the turn with each, 0 where it would not
 	// or is not asked; or nil
@@ -33,7 +33,7 @@ type search struct {
 type selection struct {
 	members []pool.Member // at least one
 	forced  pick.Reason   // see filled
-	settled
+	modelChoice
 	beyond pick.Beyond // of a shortlist
 }
 
@@ -47,7 +47,7 @@ func (r *readers) selectMembers(q *asked, seen *noticed, s *search, prompt *cach
 		a.model = s.model
 	} else if r.shortlisted(q, s, prompt, &a) {
 		return a, nil
-	} else if a.members, a.settled, err = r.available(q, seen, s); err != nil {
+	} else if a.members, a.modelChoice, err = r.available(q, seen, s); err != nil {
 		return a, err
 	}
 	if !q.pool.Uniform() { // else all can
@@ -86,29 +86,29 @@ func (r *readers) namedMember(q *asked) (_ []pool.Member, by pick.Reason, err er
 
 // available selects the members of the best available health class that may take the leg, and of these those that are
 // not known to lack the request's path. Where all lack it they are those that have answered under it. The model is
-// settled also where there is none.
-func (r *readers) available(q *asked, seen *noticed, s *search) (members []pool.Member, is settled, err error) {
-	is = r.settle(q, s)
+// chosen also where there is none.
+func (r *readers) available(q *asked, seen *noticed, s *search) (members []pool.Member, is modelChoice, err error) {
+	is = r.chooseModel(q, s)
 	if members = r.bestMembers(q, seen, s, is.model); len(members) == 0 {
 		return nil, is, r.noEndpoint(q, s, is.model)
 	}
-	if lacking := r.endpoints.Absences(q.req.Path); lacking.Any(q.now) {
-		has := func(m pool.Member) bool { return !lacking.Has(q.now, m.Endpoint()) }
+	if path := r.registry.Path(q.req.Path); path.LackedByAny(q.now) {
+		has := func(m pool.Member) bool { return !path.LackedBy(q.now, m.Endpoint()) }
 		switch {
 		case slices.ContainsFunc(members, has):
 			members = keep(members, has)
 		case len(q.req.Lacking) > 0:
 			return nil, is, r.noEndpoint(q, s, is.model)
 		default:
-			members = keep(members, func(m pool.Member) bool { return lacking.Had(m.Endpoint()) })
+			members = keep(members, func(m pool.Member) bool { return path.AnsweredBy(m.Endpoint()) })
 		}
 	}
 	return members, is, nil
 }
 
 // keepPossible keeps the members that can compute the request, and of an alias whose models divide it those with the
-// model that is settled, or is settled here where the request names the endpoint: all that comes later sees one model.
-// It may keep none for a leg whose model the other leg has settled.
+// model that is chosen, or is chosen here where the request names the endpoint: all that comes later sees one model.
+// It may keep none for a leg whose model the other leg has.
 func (r *readers) keepPossible(q *asked, s *search, members []pool.Member, model string) ([]pool.Member, string) {
 	// engines reject a request whose longest answer would exceed their context
 	tokens := q.size.Tokens + q.req.MaxTokens
@@ -128,13 +128,13 @@ func (r *readers) keepPossible(q *asked, s *search, members []pool.Member, model
 	return keepContext(members, tokens), model
 }
 
-// settleModel settles the model of a request that may be split, by the endpoints that may answer it.
-func (r *readers) settleModel(q *asked, seen *noticed, s *search) string {
+// answerModel is the model of a request that may be split, by the endpoints that may answer it.
+func (r *readers) answerModel(q *asked, seen *noticed, s *search) string {
 	if !q.pool.Divides() {
 		return ""
 	}
 	members, by, err := r.namedMember(q)
-	is := settled{}
+	is := modelChoice{}
 	if err == nil && by == "" {
 		members, is, err = r.available(q, seen, s)
 	}
@@ -151,7 +151,7 @@ func (r *readers) shortlisted(q *asked, s *search, prompt *cache.Prompt, a *sele
 		return false
 	}
 	p := q.pool
-	q.noteExcluded(r.endpoints)
+	q.noteExcluded(r.registry)
 	list := &q.list
 	r.shortlist.Begin(list, p.Slots(), shortlist.Request{
 		Tokens: q.size.Tokens, Cached: r.cache.Look(&q.text, prompt, p.Member(0).Model()),
@@ -193,7 +193,7 @@ func (r *readers) shortlisted(q *asked, s *search, prompt *cache.Prompt, a *sele
 func (r *readers) mayShortlist(q *asked) bool {
 	p := q.pool
 	return r.shortlists >= 0 && p.Len() > r.shortlists && !p.Splits() && p.Uniform() && p.Shortlists() &&
-		!r.endpoints.LoadOnDemand() && !r.endpoints.Absences(q.req.Path).Any(q.now) && !r.health.Mutes() &&
+		!r.registry.LoadOnDemand() && !r.registry.Path(q.req.Path).LackedByAny(q.now) && !r.health.Mutes() &&
 		q.req.Kinds == nil
 }
 
@@ -213,7 +213,7 @@ func (q *asked) noteExcluded(of registry.Reader) {
 func (r *readers) noteNamed(q *asked, who *conversation.Found) {
 	q.named = q.named[:0]
 	for _, name := range [...]string{who.Entry.Endpoint, who.Hint, who.Parent} {
-		if ep := r.endpoints.Named(name); ep.Exists() && r.usable(q.now, ep, q.req.Caller) == health.Fit &&
+		if ep := r.registry.Named(name); ep.Exists() && r.usable(q.now, ep, q.req.Caller) == health.Fit &&
 			!slices.Contains(q.not, int32(ep.Slot())) {
 			if i := q.pool.Slots().Index(int32(ep.Slot())); i >= 0 {
 				q.named = append(q.named, int32(i))
@@ -340,7 +340,7 @@ func (q *asked) takes(m pool.Member, s *search) bool {
 // holder is the endpoint that holds a response, in any state but down: no other can answer for it. It is not found when
 // a new turn refers to a holder that left or cannot take it now, since another engine may be able to answer.
 func (r *readers) holder(q *asked, name string) (m pool.Member, found bool, err error) {
-	if m, ok := q.pool.MemberAt(r.endpoints.Named(name)); ok {
+	if m, ok := q.pool.MemberAt(r.registry.Named(name)); ok {
 		if r.health.State(q.now, m.Endpoint().Slot()) != fleet.StateDown && !slices.Contains(q.req.Tried, name) {
 			return m, true, nil
 		}
@@ -361,16 +361,16 @@ func (r *readers) elsewhere(q *asked, chosen registry.Endpoint, context int) Awa
 	if q.away.Endpoint != "" {
 		return q.away
 	}
-	tokens, paths := q.size.Tokens+q.req.MaxTokens, r.endpoints.Absences(q.req.Path)
+	tokens, path := q.size.Tokens+q.req.MaxTokens, r.registry.Path(q.req.Path)
 	short := context > 0 && context <= tokens
-	unsure := (len(q.req.Tried) > 0 || paths.Served()) && !paths.Serves(q.now, chosen)
+	unsure := (len(q.req.Tried) > 0 || path.AnsweredByAny()) && !path.ServedBy(q.now, chosen)
 	if !short && !unsure {
 		return Away{}
 	}
 	for i := range q.pool.Len() {
 		m := q.pool.Member(i)
 		ep := m.Endpoint()
-		switch has := slices.Contains(q.req.Tried, ep.Name()) || paths.Serves(q.now, ep); {
+		switch has := slices.Contains(q.req.Tried, ep.Name()) || path.ServedBy(q.now, ep); {
 		case ep == chosen, ep.Weight() <= 0, !ep.Role().Takes(fleet.LegUnsplit): // is not to take it later either
 		case short && m.Context() > tokens:
 			return Away{ep.Name(), NeedContext}
@@ -383,7 +383,7 @@ func (r *readers) elsewhere(q *asked, chosen registry.Endpoint, context int) Awa
 
 func (r *readers) pinned(q *asked) (pool.Member, error) {
 	req := q.req
-	ep := r.endpoints.Named(req.Pin)
+	ep := r.registry.Named(req.Pin)
 	if !ep.Exists() || ep.Gone() {
 		return pool.Member{}, &PinError{req.Pin, "there is no such endpoint"}
 	}

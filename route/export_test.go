@@ -35,7 +35,7 @@ func (r *Router) Idle() error {
 				return fmt.Errorf("%s: it has learnt %+v", ep.Name(), learnt)
 			}
 		}
-		settled, now := r.speed.Learnt(ep.Slot()), r.speed.MsPerToken(ep.Slot())
+		settled, now := r.speed.OwnMsPerToken(ep.Slot()), r.speed.MsPerToken(ep.Slot())
 		switch {
 		case ep.Gone():
 			return fmt.Errorf("%s is gone and still listed", ep.Name())
@@ -48,7 +48,7 @@ func (r *Router) Idle() error {
 		case r.arrivals.Active(ep.Slot()) != 0:
 			return fmt.Errorf("%s: %d conversations are busy", ep.Name(), r.arrivals.Active(ep.Slot()))
 		}
-		if err := errors.Join(r.cache.Idle(ep.Slot()), r.backlog.Audit(ep.Slot())); err != nil {
+		if err := errors.Join(r.cache.Audit(ep.Slot()), r.backlog.Audit(ep.Slot())); err != nil {
 			return fmt.Errorf("%s: %w", ep.Name(), err)
 		}
 	}

@@ -20,7 +20,7 @@ func TestOnlyTurnsAreLearntFrom(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.pools.Named("m").Learnt().Turns != [3]float64{}; got != learns {
+		if got := r.pools.Named("m").Export().Turns != [3]float64{}; got != learns {
 			t.Errorf("class %v is learnt from: %v", class, got)
 		}
 	}

@@ -18,7 +18,7 @@ type chosen struct {
 	compute placement      // of the prefill leg
 	why     fleet.SplitWhy // why it is split or not
 	weighed fleet.Weighed
-	passed  []PassedOver // see settled
+	passed  []PassedOver // see modelChoice
 }
 
 // placement is the row chosen for a leg.
@@ -39,7 +39,7 @@ func (r *readers) chooseWhole(q *asked, seen *noticed, c *chosen) (err error) {
 	var prefill filled
 	if why.Splits() || undecided {
 		answers := q.answerSearch(why)
-		by := search{leg: fleet.LegPrefill, who: r.prefillSide(q), model: r.settleModel(q, seen, &answers)}
+		by := search{leg: fleet.LegPrefill, who: r.prefillSide(q), model: r.answerModel(q, seen, &answers)}
 		if undecided {
 			by.prices = r.prices(rule, by.leg)
 		}
@@ -207,7 +207,7 @@ func (r *readers) fillAgain(q *asked, seen *noticed, s search, other string) (f 
 
 // keepPairs drops the rows that cannot take one leg of a request whose other leg is at an endpoint.
 func (r *readers) keepPairs(q *asked, f *filled, other string) {
-	ep := r.endpoints.Named(other)
+	ep := r.registry.Named(other)
 	if !ep.Exists() {
 		return
 	}

@@ -65,7 +65,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	case Tick:
 	}
 	r.pools.Refresh()
-	r.registry.Settle()
+	r.registry.ClearTouched()
 	dispatched := r.dispatch(now)
 	for _, q := range r.admission.Changed() {
 		r.tellNews(heldNews(now, &q))

@@ -11,7 +11,7 @@ import (
 )
 
 // An alias's models may divide its conversations (shares) or stand in order, the next one being for what the one before
-// cannot take now (overflow). Either way a request has one model, which is settled before its endpoints are looked at.
+// cannot take now (overflow). Either way a request has one model, which is chosen before its endpoints are looked at.
 // A conversation keeps the model that it has, since its cache is there: also while its engines refuse, which is told to
 // the client. It gets another one when no engine with it can be used.
 
@@ -36,9 +36,9 @@ type PassedOver struct {
 	WaitMs float64 // of PassedFull: how long a new prompt waits at its best engine
 }
 
-// settled is the model that the rows of a leg have, of an alias whose models divide its requests, and if they are in
-// order those before it, which were passed over.
-type settled struct {
+// modelChoice is the model that the rows of a leg have, of an alias whose models divide its requests, and if they are
+// in order those before it, which were passed over.
+type modelChoice struct {
 	model  string
 	passed []PassedOver
 }
@@ -52,11 +52,11 @@ type option struct {
 	tried, short, lacks bool // some of its engines are left out for this
 }
 
-// settle settles which of an alias's models the request gets, if they divide or are in order, and which it passes over
-// for that; none where no engine of any can be used.
-func (r *readers) settle(q *asked, s *search) (is settled) {
+// chooseModel says which of an alias's models the request gets, if they divide or are in order, and which it passes
+// over for that; none where no engine of any can be used.
+func (r *readers) chooseModel(q *asked, s *search) (is modelChoice) {
 	if !q.pool.Divides() || s.model != "" {
-		return settled{model: s.model}
+		return modelChoice{model: s.model}
 	}
 	models, bounds := r.pools.AliasOf(q.pool.Name()), r.pools.Overflow(q.pool.Name())
 	options := r.optionsFor(q, s, models, bounds)
@@ -66,7 +66,7 @@ func (r *readers) settle(q *asked, s *search) (is settled) {
 	}
 	if i := slices.Index(models, q.who.Entry.Model); q.who.Known && i >= 0 && !q.retriesFirst(q.who, s.leg) &&
 		options[i].stays(best) {
-		return settled{model: models[i]}
+		return modelChoice{model: models[i]}
 	}
 	if best == health.Unfit {
 		return is
@@ -131,7 +131,7 @@ func (r *readers) optionsFor(q *asked, s *search, models []string, bounds []time
 	for i := range q.options {
 		q.options[i] = option{rank: health.Unfit}
 	}
-	lacking, tokens := r.endpoints.Absences(q.req.Path), q.size.Tokens+q.req.MaxTokens
+	path, tokens := r.registry.Path(q.req.Path), q.size.Tokens+q.req.MaxTokens
 	for i := range q.pool.Len() {
 		m := q.pool.Member(i)
 		ep := m.Endpoint()
@@ -147,7 +147,7 @@ func (r *readers) optionsFor(q *asked, s *search, models []string, bounds []time
 			case failed:
 				o.tried, o.refused = true, o.refused || slices.Contains(q.req.Refused, ep.Name())
 			case rank == health.Unfit:
-			case lacking.Has(q.now, ep):
+			case path.LackedBy(q.now, ep):
 				o.lacks = true
 			case as.Context() > 0 && as.Context() <= tokens:
 				o.short = true

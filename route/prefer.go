@@ -45,7 +45,7 @@ func keepContext(members []pool.Member, tokens int) []pool.Member {
 // preferLoadedModel prefers endpoints that have the model in memory, as long as a request waits at the least loaded of
 // them no longer than one that has the model loaded elsewhere.
 func (r *readers) preferLoadedModel(q *asked, members []pool.Member) []pool.Member {
-	if !r.endpoints.LoadOnDemand() {
+	if !r.registry.LoadOnDemand() {
 		return members
 	}
 	mustLoad := func(m pool.Member) bool { return m.Endpoint().MustLoad(q.now, r.staleAfter, m.Model(), q.req.Window) }

@@ -225,7 +225,7 @@ func (r *readers) queueFull(q *asked, c *chosen) error {
 			continue
 		}
 		row := p.row()
-		if r.backlog.WouldQueue(q.now, r.work(q, p, r.endpoints.At(row.Slot))) {
+		if r.backlog.WouldQueue(q.now, r.work(q, p, r.registry.At(row.Slot))) {
 			full.RetryAfter = retryAfter(fleet.Duration(row.WaitMs))
 			return full
 		}

@@ -339,7 +339,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	o.leases[name] = i
 	c := &placed.Conversation
 	res.ep, res.pool, res.class, res.routed, res.peer = ep, p, placed.Class, at, name
-	res.owner, res.session, res.retry = uint8(placed.Tenant), conversation.LeaderOf(c), placed.Again
+	res.tenantNumber, res.session, res.retry = uint8(placed.Tenant), conversation.LeaderOf(c), placed.Again
 	res.sample, res.decision.Leg = size.Sample{Bytes: placed.PromptBytes, Turn: placed.Class == fleet.Turn}, placed.Leg
 	res.decision.PromptTokens, res.decision.CachedTokens = placed.PromptTokens, placed.CachedTokens
 	context := 0

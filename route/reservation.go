@@ -30,7 +30,7 @@ type reservation struct {
 	routed time.Time
 
 	request, tenant, session string
-	owner                    uint8  // the tenant by number, see session.Owned
+	tenantNumber             uint8  // the tenant by number, see session.Owned
 	path                     string // see Request.Path
 	mustLoad                 bool   // its model was not in memory when it was placed, and it needs it
 	conversation             conversation.Ref
@@ -53,7 +53,7 @@ func (r *Router) reserve(q *asked, p *placement, ep registry.Endpoint, readyMs f
 	res := r.newReservation()
 	res.ep, res.pool, res.class, res.routed = ep, q.pool, req.Class, now
 	res.request, res.tenant, res.session, res.caller = req.ID, req.Tenant, made.Session, req.Caller
-	res.owner, res.path, res.decision.Model = uint8(tenantHash(req.Tenant)), req.Path, made.Model
+	res.tenantNumber, res.path, res.decision.Model = uint8(tenantHash(req.Tenant)), req.Path, made.Model
 	res.sample = size.Sample{Bytes: req.PromptBytes, Exact: q.size.Exact, Turn: req.Class == fleet.Turn}
 	res.window, res.retry = req.Window, len(tried(req, made.Leg)) > 0
 	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
@@ -231,8 +231,8 @@ func (r *Router) overfilled(at time.Time, res *reservation) {
 	if r.registry.Overfilled(res.ep) {
 		r.tellSizes(res.ep)
 		r.health.Say(res.ep.Slot(), "it failed all of its requests since they did not fit in its memory together: its "+
-			"slots share one context (llama-server without --parallel, or with --kv-unified). From now on requests wait "+
-			"here until they fit") // once
+			"slots share one context (llama-server without --parallel, or with --kv-unified). From now on requests "+
+			"wait here until they fit") // once
 	}
 	r.backlog.Overfilled(at, res.index)
 }

@@ -97,7 +97,7 @@ type Router struct {
 // readers is what the steps of a decision see, all but the last: the Reader of each room, and settings. Each decision
 // has a copy. So the compiler refuses that such a step changes a room, and what it changes here ends with the decision.
 type readers struct {
-	endpoints     registry.Reader
+	registry      registry.Reader
 	pools         pool.Reader
 	budget        budget.Reader
 	conversations conversation.Reader
@@ -171,7 +171,7 @@ func (r *Router) configure(c Config) {
 func (r *Router) derive(c *Config) {
 	r.cfg = c
 	r.readers = readers{
-		endpoints: r.registry.Reader, pools: r.pools.Reader, budget: r.budget.Reader,
+		registry: r.registry.Reader, pools: r.pools.Reader, budget: r.budget.Reader,
 		conversations: r.conversations.Reader, health: r.health.Reader, cache: r.cache.Reader,
 		speed: r.speed.Reader, arrivals: r.arrivals.Reader,
 		backlog: r.backlog.Reader, shortlist: r.shortlist.Reader, admission: r.admission.Reader,

@@ -18,7 +18,7 @@ import (
 type filled struct {
 	view   *pick.View
 	forced pick.Reason // set where there is no choice: there is one row then, and no policy is asked
-	settled
+	modelChoice
 }
 
 // fill fills a view with the endpoints that may take a leg of the request. Each room says what it knows of one, and is
@@ -35,9 +35,9 @@ func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error)
 		r.beginRow(q.now, &rows[i].Endpoint, a.members[i], a.forced == pick.ReasonPinned)
 	}
 	at := pick.EndpointsOf(rows)
-	home, parent := named(who.Entry.Endpoint, rows), named(who.Parent, rows)
+	home, parent := rowNamed(who.Entry.Endpoint, rows), rowNamed(who.Parent, rows)
 	if !who.Known {
-		home = named(who.Hint, rows)
+		home = rowNamed(who.Hint, rows)
 	}
 	cached, found, missed := r.cache.Predict(&q.text, &prompt, at, home, seen.missed, q.cached)
 	q.cached, seen.missed = cached, missed
@@ -86,7 +86,7 @@ func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error)
 		v.Sharers = q.sharers[leg]
 	}
 	v.LaterTurns, v.TurnTokens = q.pool.Turns(leg, r.without)
-	return filled{v, a.forced, a.settled}, nil
+	return filled{v, a.forced, a.modelChoice}, nil
 }
 
 // mayGoElsewhere reports whether a prompt waits less at an endpoint that has less of it cached than at any that has the
@@ -157,8 +157,8 @@ func (q *asked) fillArrived(whole *pick.View) *pick.View {
 	return &q.arrived
 }
 
-// named is the index of the row with a name; -1 where there is none, or the name is "".
-func named(name string, rows []pick.Candidate) int {
+// rowNamed is the index of the row with a name; -1 where there is none, or the name is "".
+func rowNamed(name string, rows []pick.Candidate) int {
 	for i := range rows {
 		if name != "" && rows[i].Name == name {
 			return i

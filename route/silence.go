@@ -23,7 +23,7 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to *effects) {
 		}
 		load := r.backlog.Load(ep.Slot())
 		if load.Working() == load.Queued {
-			r.health.Idle(now, ep.Slot())
+			r.health.NoRequests(now, ep.Slot())
 		}
 		if load.Requests > 0 && r.health.IsQuiet(now, ep.Slot()) {
 			if w := r.waiting(now, ep); r.health.Listen(now, ep.Slot(), &w) {

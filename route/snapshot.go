@@ -80,14 +80,14 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 			if r.registry.At(ep.Slot()) == ep {
 				spec := ep.Spec()
 				p.Endpoints = append(p.Endpoints, learnt.Endpoint{
-					Name: ep.Name(), URL: spec.URL, Part: spec.Part, Cache: r.cache.Learnt(ep.Slot()),
+					Name: ep.Name(), URL: spec.URL, Part: spec.Part, Cache: r.cache.Export(ep.Slot()),
 					Speed: r.speed.Export(now, ep.Slot()),
 				})
 			}
 		}
 	case len(w.pools) > 0:
 		for _, k := range step(&w.pools) {
-			p.Pools = append(p.Pools, k.Learnt())
+			p.Pools = append(p.Pools, k.Export())
 		}
 	case len(w.chains) > 0:
 		r.snapshotChains(&p)
@@ -211,7 +211,7 @@ func (r *Router) restoreEndpoint(now time.Time, l *learnt.Endpoint, later time.D
 	if !ep.Worked() {
 		r.speed.Restore(now, ep.Slot(), &l.Speed, later)
 	}
-	if own := r.cache.Learnt(ep.Slot()).Flow; ep.Worked() || own != 0 {
+	if own := r.cache.Export(ep.Slot()).Flow; ep.Worked() || own != 0 {
 		of.flowAhead = uint32(own) - uint32(l.Cache.Flow)
 	} else {
 		r.cache.Restore(ep.Slot(), &l.Cache)

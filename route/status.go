@@ -145,10 +145,10 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 		CacheFilled: r.cache.Filled(ep.Slot()), KV: r.cache.Events.Figures(ep.Slot()),
 	}
 	s.WorkingSet, s.WorkingRoom = r.admission.WorkingSet(ep.Slot())
-	if perToken := r.speed.Learnt(ep.Slot()); perToken > 0 {
+	if perToken := r.speed.OwnMsPerToken(ep.Slot()); perToken > 0 {
 		s.PrefillPerSec = 1000 / perToken
 	}
-	if t, ok := r.speed.LearntTransfer(ep.Slot()); ok {
+	if t, ok := r.speed.OwnTransfer(ep.Slot()); ok {
 		s.TransferMs, s.TransferPerSec = t.FixedMs, 1000/t.MsPerToken
 	}
 	use, at := r.readers.use(now, ep)

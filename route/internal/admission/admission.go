@@ -15,6 +15,7 @@
 package admission
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -164,7 +165,7 @@ func (t *Table) SetOff(off bool) {
 		return x.waits == 0
 	})
 	for _, h := range t.admitted {
-		t.takes(h.tenant, h.reserved)
+		t.charge(h.tenant, h.reserved)
 	}
 	t.moved++
 	t.aged = time.Time{}
@@ -180,11 +181,12 @@ func (t *Table) AddEndpoint(slot int) {
 // RemoveEndpoint removes an endpoint.
 func (t *Table) RemoveEndpoint(slot int) {
 	t.slots.Remove(slot)
-	for _, m := range t.members {
+	maps.DeleteFunc(t.members, func(_ session.Key, m *member) bool {
 		if m.slot == slot {
 			t.dropMember(m)
 		}
-	}
+		return m.slot == slot
+	})
 	t.dropLapsed(t.endpoints.Get(slot))
 	for _, h := range t.admitted {
 		if h.slot == slot {
@@ -234,7 +236,7 @@ func (t *Table) account(m *member, by int) {
 	e.tokens += tokens
 	e.needed += needed
 	e.ranks[m.rank] += needed
-	t.takes(m.tenant, tokens)
+	t.charge(m.tenant, tokens)
 }
 
 // shares moves tokens of a member to what it shares: another member has them now too.
@@ -245,7 +247,7 @@ func (t *Table) shares(m *member, tokens int64) {
 	e := t.endpoints.Get(m.slot)
 	e.tokens -= less
 	e.need(m, needed)
-	t.takes(m.tenant, -less)
+	t.charge(m.tenant, -less)
 	m.tokens = left
 }
 

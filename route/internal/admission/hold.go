@@ -197,7 +197,7 @@ func (t *Table) Admit(now time.Time, open func(now time.Time, pool string) []int
 			e := t.endpoints.Get(slot)
 			h.reserved = e.needs(&h.Turn)
 			e.reserved += h.reserved
-			t.takes(h.tenant, h.reserved)
+			t.charge(h.tenant, h.reserved)
 		}
 		t.removeHeld(l, h)
 		return h.lease, true
@@ -278,7 +278,7 @@ func (t *Table) EndHold(lease fleet.Lease) bool {
 	t.heldTokens -= h.own()
 	h.tenant.held -= h.own()
 	h.tenant.waits--
-	t.takes(h.tenant, -h.reserved)
+	t.charge(h.tenant, -h.reserved)
 	t.releaseTenant(h.tenant)
 	if !h.admitted {
 		t.removeHeld(t.queues[h.Pool], h)

@@ -34,7 +34,7 @@ func (t *Table) tenant(name string, share float64) *tenant {
 	return x
 }
 
-func (t *Table) takes(x *tenant, tokens int64) {
+func (t *Table) charge(x *tenant, tokens int64) {
 	if tokens != 0 {
 		x.tokens += tokens
 		t.moved++

@@ -190,7 +190,7 @@ func (r *Idles) Advance(now uint32, s *Returns) {
 	r.spans, r.steady, r.perTick = kept, 0, 0
 	for i := range kept {
 		p := &kept[i]
-		p.settle(now, s)
+		p.update(now, s)
 		if r.steady == i && p.idled >= 2*fewTicks && p.perTick <= 1.0/fewTicks {
 			r.steady++
 			r.perTick += float64(float64(p.n) * p.perTick)
@@ -198,15 +198,15 @@ func (r *Idles) Advance(now uint32, s *Returns) {
 	}
 }
 
-// settled is a span's mean idle time, and 1 / the share still idle after it.
-func (p *span) settled(now uint32, s *Returns) (idled, each float64) {
+// idledAt is a span's mean idle time, and 1 / the share still idle after it.
+func (p *span) idledAt(now uint32, s *Returns) (idled, each float64) {
 	idled = max(0, float64(now)-float64(p.from)/2-float64(p.to-1)/2)
 	return idled, 1 / max(s.idle(idled), fit.Least)
 }
 
-// settle writes what settled says, and the conditional rate of return.
-func (p *span) settle(now uint32, s *Returns) {
-	p.idled, p.each = p.settled(now, s)
+// update writes what idledAt says, and the conditional rate of return.
+func (p *span) update(now uint32, s *Returns) {
+	p.idled, p.each = p.idledAt(now, s)
 	p.perTick = float64(s.lines[ageOf(uint32(min(p.idled, math.MaxUint32)))].perTick * p.each)
 }
 
@@ -244,7 +244,7 @@ func (r *Idles) expected(now, own uint32, ticks float64, s *Returns) float64 {
 		p := &spans[i]
 		n, idled, each := p.n, p.idled, p.each
 		if now != r.at {
-			idled, each = p.settled(now, s)
+			idled, each = p.idledAt(now, s)
 		}
 		if own != 0 && p.from <= own && own < p.to && n > 0 {
 			n--

@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-const slots = 12 // of a minute
+const steps = 12 // of a minute
 
 // Budget counts requests and their retries of the last minute, in slots of five seconds.
 type Budget struct {
@@ -19,7 +19,7 @@ type Budget struct {
 	share   float64 // retries allowed, as a share of the requests of the last minute
 	floor   int     // retries always allowed per minute
 	latest  int64   // number of the latest slot
-	counts  [slots]count
+	counts  [steps]count
 	refused uint64
 }
 
@@ -50,8 +50,8 @@ func (r Reader) Allows(now time.Time, req *fleet.Request) bool {
 
 // sum is what was counted in the last minute.
 func (b *Budget) sum(now time.Time) (sum count) {
-	oldest := max(number(now), b.latest) - slots + 1
-	for n := max(oldest, b.latest-slots+1); n <= b.latest; n++ {
+	oldest := max(number(now), b.latest) - steps + 1
+	for n := max(oldest, b.latest-steps+1); n <= b.latest; n++ {
 		c := b.counts[index(n)]
 		sum.requests += c.requests
 		sum.retries += c.retries
@@ -84,8 +84,8 @@ func (b *Budget) Enter(now time.Time, req *fleet.Request) {
 // advance drops counts older than a minute. A clock that goes back changes nothing.
 func (b *Budget) advance(now time.Time) {
 	n := number(now)
-	if n-b.latest >= slots {
-		b.counts, b.latest = [slots]count{}, n
+	if n-b.latest >= steps {
+		b.counts, b.latest = [steps]count{}, n
 		return
 	}
 	for b.latest < n {
@@ -94,6 +94,6 @@ func (b *Budget) advance(now time.Time) {
 	}
 }
 
-func number(t time.Time) int64 { return t.Unix() / int64(time.Minute/time.Second/slots) }
+func number(t time.Time) int64 { return t.Unix() / int64(time.Minute/time.Second/steps) }
 
-func index(n int64) int { return int((n%slots + slots) % slots) }
+func index(n int64) int { return int((n%steps + steps) % steps) }

@@ -13,17 +13,17 @@ import (
 func TestCountsLeaveByTheSlot(t *testing.T) {
 	b := New(0.2, 10)
 	now := time.Unix(1_000_000, 0)
-	for range slots {
+	for range steps {
 		for range 100 {
 			b.Enter(now, &fleet.Request{})
 			b.Enter(now, &fleet.Request{Attempt: fleet.Attempt{Again: true}})
 		}
 		now = now.Add(5 * time.Second)
 	}
-	for i := range slots {
+	for i := range steps {
 		before := *b
-		if got, want := b.sum(now), (count{100 * (slots - 1 - i), 100 * (slots - 1 - i)}); got != want {
-			t.Fatalf("after %d slots: %+v, want %+v", slots+i, got, want)
+		if got, want := b.sum(now), (count{100 * (steps - 1 - i), 100 * (steps - 1 - i)}); got != want {
+			t.Fatalf("after %d slots: %+v, want %+v", steps+i, got, want)
 		}
 		b.Allows(now, &fleet.Request{Attempt: fleet.Attempt{Again: true}})
 		if !reflect.DeepEqual(before, *b) {

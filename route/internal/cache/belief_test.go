@@ -353,7 +353,7 @@ func TestNothingUnbackedIsBelieved(t *testing.T) {
 			"": unbacked,
 		})
 		for i := range b.computed {
-			if err := b.t.Idle(i); err != nil && len(b.order) == 0 {
+			if err := b.t.Audit(i); err != nil && len(b.order) == 0 {
 				t.Error(fmt.Errorf("endpoint %d: %w", i, err))
 			}
 		}
@@ -528,7 +528,7 @@ func TestRefusedPrompts(t *testing.T) {
 				t.Errorf("%s, peer %t: it was computed and is not there", tt.name, peer)
 			}
 			end(after, fleet.OK)
-			if err := table.Idle(0); err != nil {
+			if err := table.Audit(0); err != nil {
 				t.Error(err)
 			}
 		}

@@ -223,8 +223,8 @@ func (r Reader) Resident(slot int, context int64) int64 {
 	return r.t.endpoints.Get(slot).residentTokens(context)
 }
 
-// Idle checks the invariants of an endpoint without leases: nothing pending, nothing outstanding, a valid capacity.
-func (r Reader) Idle(slot int) error {
+// Audit checks the invariants of an endpoint without leases: nothing pending, nothing outstanding, a valid capacity.
+func (r Reader) Audit(slot int) error {
 	e := r.t.endpoints.Get(slot)
 	if len(e.coming.leases) != 0 || e.coming.blocks != 0 ||
 		len(e.outstanding.leases) != 0 || e.outstanding.blocks != 0 || e.outstanding.prompts != 0 {

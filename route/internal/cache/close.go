@@ -67,8 +67,8 @@ func (t *Table) Close(now time.Time, f *Ended) (news []string) {
 			t.computed(now, l, e)
 		}
 	}
-	t.settlePrompts(l, e, f, first)
-	t.settle(l, e, f)
+	t.endPrompts(l, e, f, first)
+	t.learnCached(l, e, f)
 	if f.Outcome == fleet.OK && l.turn {
 		news = t.Events.Settle(now, &reported.Finished{
 			Lease: f.Lease, Chain: l.chain, Depth: l.depth, BlockTokens: e.facts.BlockTokens,
@@ -86,9 +86,9 @@ func (t *Table) Close(now time.Time, f *Ended) (news []string) {
 	return news
 }
 
-// settlePrompts corrects the estimate when a request is over: its prompts were computed, or what it alone was to bring
+// endPrompts corrects the estimate when a request is over: its prompts were computed, or what it alone was to bring
 // is not there. first reports that no other outstanding request was placed before it.
-func (t *Table) settlePrompts(l *lease, e *endpoint, f *Ended, first bool) {
+func (t *Table) endPrompts(l *lease, e *endpoint, f *Ended, first bool) {
 	switch {
 	case l.done && e.facts.OnePrompt:
 		// what was computed since has taken its place
@@ -110,8 +110,8 @@ func refused(o fleet.Outcome) bool {
 	return o == fleet.Busy || o == fleet.ClientError || o == fleet.ConnectFailed
 }
 
-// settle compares the reported with the predicted cached tokens.
-func (t *Table) settle(l *lease, e *endpoint, f *Ended) {
+// learnCached learns from the reported cached tokens, beside the predicted ones.
+func (t *Table) learnCached(l *lease, e *endpoint, f *Ended) {
 	if !l.list.none() {
 		return
 	}

@@ -19,7 +19,7 @@ func (t *Table) Apply(now time.Time, slot, requests int, b *reported.Batch, aske
 	for range cleared {
 		t.empty(e)
 	}
-	e.unreported.reported(now, asked)
+	e.unreported.drop(now, asked)
 	return news
 }
 
@@ -50,9 +50,9 @@ func (r *unreported) add(now time.Time, chain []uint64) {
 	u.chain, u.at = append(u.chain[:0], chain...), now
 }
 
-// reported drops the prompts whose events have come: those computed before the poll at asked. An engine that pushes
+// drop drops the prompts whose events have come: those computed before the poll at asked. An engine that pushes
 // (asked is zero) does so before the first token.
-func (r *unreported) reported(now, askedAt time.Time) {
+func (r *unreported) drop(now, askedAt time.Time) {
 	if askedAt.IsZero() {
 		askedAt = now
 	}

@@ -20,7 +20,7 @@ func TestUnitsOfAnotherEngine(t *testing.T) {
 		if got := e().grain.block(16); got != unit {
 			t.Errorf("units of %d tokens are taken for %d", unit, got)
 		}
-		kept := table.Learnt(0)
+		kept := table.Export(0)
 		after := New(0)
 		after.AddEndpoint(0)
 		after.Restore(0, &kept)

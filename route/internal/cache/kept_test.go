@@ -18,7 +18,7 @@ func TestKept(t *testing.T) {
 		for i := range 20 {
 			e.serve(0, "", text(i), -1, 1)
 		}
-		kept := e.Learnt(0)
+		kept := e.Export(0)
 		after.Restore(0, &kept)
 		e.Rewind(0)
 		for more := true; more; {
@@ -29,7 +29,7 @@ func TestKept(t *testing.T) {
 		for i := range 20 {
 			after.want(fmt.Sprintf("text %d, one prompt %t", i, one), 0, "", text(i), e.cached(0, "", text(i)))
 		}
-		got, want := after.Learnt(0), e.Learnt(0)
+		got, want := after.Export(0), e.Export(0)
 		if got.Bound != want.Bound || got.Share != want.Share {
 			t.Errorf("after a snapshot %+v, want %+v", got, want)
 		}

@@ -266,7 +266,7 @@ func TestReaderChangesNothing(t *testing.T) {
 		s.end()
 	}
 	for i := range slotNames {
-		if err := s.t.Idle(i); err != nil {
+		if err := s.t.Audit(i); err != nil {
 			t.Errorf("endpoint %d, with no lease: %v", i, err)
 		}
 		if s.t.Resident(i, s.context[i]) != 0 {

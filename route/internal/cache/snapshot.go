@@ -6,8 +6,8 @@ import (
 	"github.com/warmpath/warmpath/route/learnt"
 )
 
-// Learnt is what is known of an endpoint's cache.
-func (r Reader) Learnt(slot int) learnt.Cache {
+// Export is what is known of an endpoint's cache.
+func (r Reader) Export(slot int) learnt.Cache {
 	e := r.t.endpoints.Get(slot)
 	c := &e.capacity
 	return learnt.Cache{

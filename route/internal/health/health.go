@@ -177,8 +177,8 @@ func (t *Table) Alive(slot int, at time.Time) {
 	}
 }
 
-// Idle records that the endpoint has no requests.
-func (t *Table) Idle(now time.Time, slot int) { t.endpoints.Get(slot).idleAt = now }
+// NoRequests records that the endpoint has no requests.
+func (t *Table) NoRequests(now time.Time, slot int) { t.endpoints.Get(slot).idleAt = now }
 
 // Dozed records that the endpoint has no model in memory: its next answer waits for one to load.
 func (t *Table) Dozed(now time.Time, slot int) { t.endpoints.Get(slot).dozedAt = now }

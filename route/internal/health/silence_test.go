@@ -32,7 +32,7 @@ func newEngine() *engine {
 	e.AddEndpoint(0)
 	e.Probe(e.now, 0, true, "")
 	e.Alive(0, e.now)
-	e.Idle(e.now, 0)
+	e.NoRequests(e.now, 0)
 	return e
 }
 
@@ -70,7 +70,7 @@ func (e *engine) second() bool {
 		return n
 	}
 	if len(e.sent) == 0 {
-		e.Idle(e.now, 0)
+		e.NoRequests(e.now, 0)
 	} else if e.IsQuiet(e.now, 0) {
 		e.Listen(e.now, 0, w)
 	}

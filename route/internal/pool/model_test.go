@@ -87,7 +87,7 @@ func (h *house) enter(spec fleet.Endpoint) *occupant {
 
 func (h *house) settle() {
 	h.pools.Refresh()
-	h.registry.Settle()
+	h.registry.ClearTouched()
 }
 
 // step changes endpoints as the router does.
@@ -354,21 +354,21 @@ func TestRestored(t *testing.T) {
 	h.pools.Restore(&learnt.Pool{Name: "n", Missing: 0.5, Seen: 100})
 	h.enter(fleet.Endpoint{Name: "a", Models: []string{"m", "n", "o"}})
 	h.settle()
-	if got := h.pools.Named("m").Learnt(); got.Seen != 100 || got.Missing != 0.5 {
+	if got := h.pools.Named("m").Export(); got.Seen != 100 || got.Missing != 0.5 {
 		t.Errorf("%+v", got)
 	}
 	h.pools.ForgetRestored()
-	if got := h.pools.Named("n").Learnt(); got.Seen != 0 {
+	if got := h.pools.Named("n").Export(); got.Seen != 0 {
 		t.Errorf("after it was forgotten: %+v", got)
 	}
 	kept := h.pools.Named("o")
 	h.pools.Keep(kept)
 	h.pools.Restore(&learnt.Pool{Name: "o", Missing: 0.5, Seen: 100})
-	if got := kept.Learnt(); got.Seen != 100 {
+	if got := kept.Export(); got.Seen != 100 {
 		t.Errorf("a pool that has learnt nothing: %+v", got)
 	}
 	h.pools.Restore(&learnt.Pool{Name: "o", Missing: 0.1, Seen: 7})
-	if got := kept.Learnt(); got.Seen != 100 {
+	if got := kept.Export(); got.Seen != 100 {
 		t.Errorf("a pool that has learnt something: %+v", got)
 	}
 }

@@ -281,8 +281,8 @@ func (t *Table) Turn(p Pool, l fleet.Leg, first bool, uncached int) { p.s.mix(l)
 // Kept lists the stored pools in order of creation.
 func (t *Table) Kept() []Pool { return slices.Clone(t.kept) }
 
-// Learnt is a pool's learnt state.
-func (p Pool) Learnt() learnt.Pool {
+// Export is a pool's learnt state.
+func (p Pool) Export() learnt.Pool {
 	s := p.s
 	return learnt.Pool{
 		Name: s.name, Size: s.size.Size, Missing: float64(s.answers.Missing), Seen: s.answers.Seen, Parts: s.splits,

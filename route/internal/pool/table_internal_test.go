@@ -119,7 +119,7 @@ func TestMembersFollow(t *testing.T) {
 				}
 			}
 			table.Refresh()
-			of.Settle()
+			of.ClearTouched()
 			keep()
 			names := table.Names()
 			if table.names = nil; !slices.Equal(names, table.Names()) {

@@ -126,7 +126,7 @@ func (n *naive) step() {
 		}
 		n.table.Report(time.Unix(1000, 0), l.e, &r)
 	case "settle":
-		n.table.Settle()
+		n.table.ClearTouched()
 		n.settled = n.now()
 	}
 }
@@ -396,8 +396,8 @@ func TestAbsences(t *testing.T) {
 		t.Errorf("%d models are remembered", n)
 	}
 	lacks := func(at time.Time, e Endpoint, path string) bool {
-		a := table.Absences(path)
-		return a.Any(at) && a.Has(at, e)
+		a := table.Path(path)
+		return a.LackedByAny(at) && a.LackedBy(at, e)
 	}
 	for name, ends := range map[string]func(){
 		"it was restarted":   func() { table.Restarted(es[0]) },
@@ -406,11 +406,11 @@ func TestAbsences(t *testing.T) {
 	} {
 		table.Absent(now, es[0], "/p")
 		if !lacks(now.Add(bound.Unproved-1), es[0], "/p") || lacks(now, es[1], "/p") || lacks(now, es[0], "/q") ||
-			table.Absences("").Any(now) {
+			table.Path("").LackedByAny(now) {
 			t.Errorf("%s: before, the wrong endpoints lack the wrong paths", name)
 		}
 		ends()
-		if lacks(now, es[0], "/p") || table.Absences("/p").Any(now) {
+		if lacks(now, es[0], "/p") || table.Path("/p").LackedByAny(now) {
 			t.Errorf("%s: it still lacks the path", name)
 		}
 	}
@@ -432,18 +432,18 @@ func TestAbsences(t *testing.T) {
 		t.Error("one that has answered under the path is asked again too soon or too late")
 	}
 	// one that has answered there in a former process is believed to have it, until it lacks it or is another one
-	serves := func(e Endpoint, path string) bool { return table.Absences(path).Serves(now, e) }
+	serves := func(e Endpoint, path string) bool { return table.Path(path).ServedBy(now, e) }
 	if table.Present(es[0], "/s"); !serves(es[0], "/s") || serves(es[1], "/s") {
 		t.Error("the wrong endpoint serves the path")
 	}
-	if table.Restarted(es[0]); !serves(es[0], "/s") || !table.Absences("/s").Served() {
+	if table.Restarted(es[0]); !serves(es[0], "/s") || !table.Path("/s").AnsweredByAny() {
 		t.Error("after a restart nothing serves the path")
 	}
-	if table.Absent(now, es[0], "/s"); serves(es[0], "/s") || table.Absences("/s").Served() {
+	if table.Absent(now, es[0], "/s"); serves(es[0], "/s") || table.Path("/s").AnsweredByAny() {
 		t.Error("what lacks the path serves it")
 	}
 	table.Present(es[1], "/s")
-	if table.Free(es[1]); table.Absences("/s").Served() {
+	if table.Free(es[1]); table.Path("/s").AnsweredByAny() {
 		t.Error("what has left serves the path")
 	}
 	table.bySlot[es[1].Slot()], table.free = es[1], nil

@@ -14,8 +14,8 @@ import (
 // passing is for how long an endpoint that has answered under a path is taken to lack it.
 const passing = 5 * time.Second
 
-// served is a path, and which endpoints are known to have it or to lack it, by slot.
-type served struct {
+// pathRecord is a path, and which endpoints are known to have it or to lack it, by slot.
+type pathRecord struct {
 	path  string
 	has   map[int]struct{} // those that have answered under it
 	had   map[int]struct{} // those that did before they were restarted, and have not lacked it since
@@ -23,8 +23,8 @@ type served struct {
 	until time.Time // none lacks it from then on
 }
 
-// served is the entry of a path, nil if there is none.
-func (t *Table) served(path string) *served {
+// pathOf is the record of a path, nil if there is none.
+func (t *Table) pathOf(path string) *pathRecord {
 	if path == "" {
 		return nil
 	}
@@ -36,8 +36,8 @@ func (t *Table) served(path string) *served {
 	return nil
 }
 
-func (t *Table) addPath(path string) *served {
-	t.paths = append(t.paths, served{
+func (t *Table) addPath(path string) *pathRecord {
+	t.paths = append(t.paths, pathRecord{
 		path: strings.Clone(path), has: map[int]struct{}{}, had: map[int]struct{}{}, lacks: map[int]time.Time{},
 	})
 	return &t.paths[len(t.paths)-1]
@@ -45,7 +45,7 @@ func (t *Table) addPath(path string) *served {
 
 // Absent notes that an endpoint does not have a path. If there is no room all are forgotten: they are asked once more.
 func (t *Table) Absent(now time.Time, e Endpoint, path string) {
-	p := t.served(path)
+	p := t.pathOf(path)
 	if p == nil {
 		if len(t.paths) >= bound.Few {
 			t.paths = t.paths[:0]
@@ -65,7 +65,7 @@ func (t *Table) Absent(now time.Time, e Endpoint, path string) {
 
 // Present notes that an endpoint has answered under a path, if there is room.
 func (t *Table) Present(e Endpoint, path string) {
-	p := t.served(path)
+	p := t.pathOf(path)
 	if p == nil {
 		if len(t.paths) >= bound.Few {
 			return
@@ -93,41 +93,41 @@ func (t *Table) Restarted(e Endpoint) {
 // Answered reports whether an endpoint has answered under a path since its process started, and whether it has lacked
 // the path since its latest answer.
 func (r Reader) Answered(e Endpoint, path string) (did, lost bool) {
-	a := r.Absences(path)
-	_, lost = a.lacks[e.r.slot]
-	did = a.Had(e)
+	p := r.Path(path)
+	_, lost = p.lacks[e.r.slot]
+	did = p.AnsweredBy(e)
 	return did, did && lost
 }
 
-// Absences are the endpoints that lack one path. The zero value is for a path that all are believed to have.
-type Absences struct{ served }
+// Path says which endpoints have a path, and which lack it. The zero value is for one that all are believed to have.
+type Path struct{ pathRecord }
 
-// Absences finds them.
-func (r Reader) Absences(path string) (a Absences) {
-	if p := r.t.served(path); p != nil {
-		a.served = *p
+// Path is what is known of a path.
+func (r Reader) Path(path string) (p Path) {
+	if known := r.t.pathOf(path); known != nil {
+		p.pathRecord = *known
 	}
-	return a
+	return p
 }
 
-// Any reports whether there may be some.
-func (a Absences) Any(now time.Time) bool { return len(a.lacks) > 0 && now.Before(a.until) }
+// LackedByAny reports whether an endpoint may lack it.
+func (p Path) LackedByAny(now time.Time) bool { return len(p.lacks) > 0 && now.Before(p.until) }
 
-// Has reports whether the endpoint is believed to lack the path.
-func (a Absences) Has(now time.Time, e Endpoint) bool { return now.Before(a.lacks[e.r.slot]) }
+// LackedBy reports whether an endpoint is believed to lack it.
+func (p Path) LackedBy(now time.Time, e Endpoint) bool { return now.Before(p.lacks[e.r.slot]) }
 
-// Had reports whether the endpoint has answered under the path, so that it lacks it for a moment at most.
-func (a Absences) Had(e Endpoint) bool {
-	_, ok := a.has[e.r.slot]
+// AnsweredBy reports whether an endpoint has answered under it, so that it lacks the path for a moment at most.
+func (p Path) AnsweredBy(e Endpoint) bool {
+	_, ok := p.has[e.r.slot]
 	return ok
 }
 
-// Served reports whether an endpoint is believed to have the path because it has answered under it.
-func (a Absences) Served() bool { return len(a.has)+len(a.had) > 0 }
+// AnsweredByAny reports whether some endpoint has answered under it, in this process or before.
+func (p Path) AnsweredByAny() bool { return len(p.has)+len(p.had) > 0 }
 
-// Serves reports whether the endpoint is believed to have the path because it has answered under it, in this process or
+// ServedBy reports whether an endpoint is believed to have it because it has answered under it, in this process or
 // before.
-func (a Absences) Serves(now time.Time, e Endpoint) bool {
-	_, before := a.had[e.r.slot]
-	return (before || a.Had(e)) && !a.Has(now, e)
+func (p Path) ServedBy(now time.Time, e Endpoint) bool {
+	_, before := p.had[e.r.slot]
+	return (before || p.AnsweredBy(e)) && !p.LackedBy(now, e)
 }

@@ -32,7 +32,7 @@ type Table struct {
 	byKey     map[uint64]Endpoint // by the hash of their names
 	bySlot    []Endpoint          // zero for a free slot
 	free      []int               // free slots, to be reused
-	paths     []served
+	paths     []pathRecord
 	loads     bool                 // see Reader.LoadOnDemand
 	departed  map[string]time.Time // when endpoints with a model left, see Departed
 
@@ -41,8 +41,8 @@ type Table struct {
 	touched    Touched
 }
 
-// Touched is what has changed since Settle: endpoints that entered, left, have other models or are of another kind, one
-// that takes the place of another after it, and the models that they serve or served.
+// Touched is what has changed since ClearTouched: endpoints that entered, left, have other models or are of another
+// kind, one that takes the place of another after it, and the models that they serve or served.
 type Touched struct {
 	Endpoints []Endpoint
 	Models    []string // in no order, some twice
@@ -84,8 +84,8 @@ func (t *Table) touchEndpoint(e Endpoint) {
 	}
 }
 
-// Settle notes that the pools have taken in what has changed.
-func (t *Table) Settle() {
+// ClearTouched notes that the pools have taken in what has changed.
+func (t *Table) ClearTouched() {
 	for _, e := range t.touched.Endpoints {
 		e.r.touched = false
 	}
@@ -355,7 +355,7 @@ func (r Reader) Slots() iter.Seq[Endpoint] { return slices.Values(r.t.bySlot) }
 // must load one.
 func (r Reader) LoadOnDemand() bool { return r.t.loads }
 
-// Touched is what has changed since Settle.
+// Touched is what has changed since ClearTouched.
 func (r Reader) Touched() *Touched { return &r.t.touched }
 
 // Generation counts changes of models and endpoints.

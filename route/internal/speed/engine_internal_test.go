@@ -133,7 +133,7 @@ func (s *serial) turns(n, prompt, answer int) {
 // wantRate checks the learnt prefill rate.
 func (s *serial) wantRate(share float64) {
 	s.Helper()
-	if got := 1000 / s.Learnt(0); !within(got, s.rate, share) {
+	if got := 1000 / s.OwnMsPerToken(0); !within(got, s.rate, share) {
 		s.Errorf("%.0f tokens/s were learnt, the engine does %.0f", got, s.rate)
 	}
 }

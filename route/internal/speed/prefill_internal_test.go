@@ -106,7 +106,7 @@ func TestBeforeTheFirstSample(t *testing.T) {
 		t.Errorf("before any sample %+v is assumed", pace)
 	}
 	s.turns(30, 1500, 20)
-	if got := s.MsPerToken(1); !within(got, 0.5, 0.2) || s.Learnt(1) != 0 {
+	if got := s.MsPerToken(1); !within(got, 0.5, 0.2) || s.OwnMsPerToken(1) != 0 {
 		t.Errorf("%v ms a token are assumed, the endpoint that is known takes 0.5", got)
 	}
 	if own, other := s.Known(0), s.Known(1); !own.Own || !own.Any || other.Own || !other.Any {
@@ -206,7 +206,7 @@ func TestSpeedShowsAtFirstBytes(t *testing.T) {
 			s.now = computed[i]
 			s.first(uint32(i))
 		}
-		if got := s.MsPerToken(0); !within(got, 1000/tt.rate, 0.1) || s.Learnt(0) != 0 {
+		if got := s.MsPerToken(0); !within(got, 1000/tt.rate, 0.1) || s.OwnMsPerToken(0) != 0 {
 			t.Errorf("%+v: %.3f ms a token", tt, got)
 		}
 		if left := fleet.Ms(s.free.Sub(s.now)); !within(s.wait(0), left, 0.15) {

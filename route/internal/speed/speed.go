@@ -160,16 +160,16 @@ func (r Reader) DecodePace(slot, others int) (a pick.DecodePace) {
 	return a
 }
 
-// Learnt is the prefill time per token from an endpoint's own finished requests; 0 before the first.
-func (r Reader) Learnt(slot int) (perToken float64) {
+// OwnMsPerToken is the prefill time per token from an endpoint's own finished requests; 0 before the first.
+func (r Reader) OwnMsPerToken(slot int) (perToken float64) {
 	if p := &r.t.endpoints.Get(slot).prefill; p.Samples > 0 {
 		return r.t.settled(p).perToken
 	}
 	return 0
 }
 
-// LearntTransfer is the transfer speed from an endpoint's own transfers; ok is false before the first.
-func (r Reader) LearntTransfer(slot int) (learnt backlog.Transfer, ok bool) {
+// OwnTransfer is the transfer speed from an endpoint's own transfers; ok is false before the first.
+func (r Reader) OwnTransfer(slot int) (learnt backlog.Transfer, ok bool) {
 	tr := &r.t.endpoints.Get(slot).transfer
 	return tr.learnt(), tr.samples > 0
 }

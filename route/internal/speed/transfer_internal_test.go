@@ -35,7 +35,7 @@ func (d *decoder) arrives(n uint32) {
 
 // learnt is the speed of its transfers.
 func (d *decoder) learnt() backlog.Transfer {
-	got, _ := d.LearntTransfer(0)
+	got, _ := d.OwnTransfer(0)
 	return got
 }
 
@@ -212,7 +212,7 @@ func TestSnapshot(t *testing.T) {
 	}
 	after.RemoveEndpoint(0)
 	after.AddEndpoint(0)
-	if _, moved := after.LearntTransfer(0); moved || after.Known(0).Own {
+	if _, moved := after.OwnTransfer(0); moved || after.Known(0).Own {
 		t.Error("something is left of an endpoint that was removed")
 	}
 }
