@@ -180,14 +180,6 @@ type HeldPool struct {
 	Tokens int64  // that they need beside what its endpoints have cached
 }
 
-// heldPools lists the pools with held turns.
-func (r *Router) heldPools() (out []HeldPool) {
-	for _, q := range r.admission.Queues() {
-		out = append(out, HeldPool{Pool: q.Pool, Tokens: q.Tokens})
-	}
-	return out
-}
-
 // Held is the number of the router's own held turns.
 func (r *Router) Held() int { return r.admission.Held() }
 

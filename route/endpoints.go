@@ -124,8 +124,7 @@ func (r *Router) Moved(from *fleet.Endpoint) bool {
 
 // endpointLeft notes that an endpoint has left; its last requests may be running.
 func (r *Router) endpointLeft(now time.Time, ep registry.Endpoint) {
-	r.registry.Leave(ep)
-	r.registry.Departed(now, ep)
+	r.registry.Leave(now, ep)
 	r.pools.Forget(ep)
 }
 

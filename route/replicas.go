@@ -206,7 +206,8 @@ func (r *Router) tellPlaced(q *asked, of *placement, res *reservation, said *lea
 		p.TextBytes = q.req.Content.Bytes
 	}
 	if v.Leg == fleet.LegPrefill {
-		p.Conversation = conversation.AnnounceSide(q.scope(v.Leg), who)
+		side, _ := r.conversations.Keys(q.scope(v.Leg), q.req, who)
+		p.Conversation = learnt.Announcement{Key: side, Minted: who.Minted} // where only its home is noted
 	}
 	r.replicas.news = append(r.replicas.news, News{Kind: NewsPlaced, Lease: res.decision.Lease, Placed: p})
 }
@@ -234,7 +235,7 @@ func (r *Router) TellOpen(now time.Time, tell func(news []News)) {
 		var p Placed
 		r.describePlaced(&p, res)
 		// whether it began its conversation, or its policy placed it, is no longer known
-		p.Again, p.Uncounted, p.Conversation = true, true, res.conversation.Announce()
+		p.Again, p.Uncounted, p.Conversation = true, true, learnt.Announcement{Key: res.conversation.Key()}
 		news := append(make([]News, 0, 2), News{Kind: NewsPlaced, Lease: res.decision.Lease, Placed: &p})
 		if res.prefilled {
 			news = append(news, News{Kind: NewsFirstByte, Lease: res.decision.Lease})

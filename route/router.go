@@ -212,6 +212,10 @@ type Stats struct {
 
 // Stats returns the counters.
 func (r *Router) Stats() Stats {
+	var pools []HeldPool
+	for _, q := range r.admission.Queues() {
+		pools = append(pools, HeldPool{Pool: q.Pool, Tokens: q.Tokens})
+	}
 	s := r.conversations.Stats()
 	return Stats{
 		Decisions: r.decisions, DoubleFinished: r.doubleFinished,
@@ -221,6 +225,6 @@ func (r *Router) Stats() Stats {
 		Responses:      s.Responses,
 		RetriesRefused: r.budget.Refused(), EjectionsSpared: r.health.Spared(), Panics: r.panicked,
 		QueueRefused: r.queueRefused, Held: r.admission.Held(), HeldTokens: r.admission.HeldTokens(),
-		HeldPools: r.heldPools(),
+		HeldPools: pools,
 	}
 }

@@ -81,7 +81,6 @@ type Table struct {
 
 	elsewhere map[string][]peerQueue // what other routers hold, of pools of which they hold some
 	changed   []string               // pools whose own queues have changed, see Changed
-	announced []Queue
 }
 
 // endpoint is what its members take.

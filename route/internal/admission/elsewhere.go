@@ -67,15 +67,13 @@ func (t *Table) firstElsewhere(pool string, own precedence) bool {
 	})
 }
 
-// Changed is what other routers are to hear: the queues that have changed since it was last called. They are valid
-// until the next call.
-func (t *Table) Changed() []Queue {
-	t.announced = t.announced[:0]
+// Changed is what other routers are to hear: the queues that have changed since it was last called.
+func (t *Table) Changed() (queues []Queue) {
 	for _, pool := range t.changed {
-		t.announced = append(t.announced, t.queue(pool))
+		queues = append(queues, t.queue(pool))
 	}
 	t.changed = t.changed[:0]
-	return t.announced
+	return queues
 }
 
 // Queues is the same of all pools with held turns.

@@ -329,9 +329,6 @@ func (t *Table) jobsBefore(now time.Time, e *endpoint, who *Asker, own, perToken
 	overtaken int,
 ) {
 	q := &e.queue
-	if q.n == 0 {
-		return 0, 0, 0
-	}
 	key, priority, levels := t.key(now, own), who.QueueClass.Priority, t.levels(now, q, who.QueueClass.Priority)
 	mine, used, tokens := t.tenants.of[who.Tenant], t.tenants.usedBy(who.Tenant), int64(0)
 	if i, ok := q.groupAt[mine]; ok {

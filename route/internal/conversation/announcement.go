@@ -14,12 +14,7 @@ func (r Reader) Announce(s Scope, req *fleet.Request, f *Found) (h learnt.Announ
 	h = learnt.Announcement{
 		Minted: f.Minted, Named: req.Session != "", First: first(req), Opens: f.user != (session.Key{}),
 	}
-	if f.ID != "" {
-		h.Key = keyOf(s, f.ID)
-	}
-	if req.Parent != "" {
-		h.Parent = keyOf(s, req.Parent)
-	}
+	h.Key, h.Parent = r.Keys(s, req, f)
 	if f.how != byNothing || f.Minted {
 		h.ID = f.ID
 	}
@@ -29,21 +24,6 @@ func (r Reader) Announce(s Scope, req *fleet.Request, f *Found) (h learnt.Announ
 	if req.User != "" && (f.how != byNothing || h.Opens) {
 		h.User, h.ByUser = session.KeyOf(s.Tenant, s.Pool, req.User), f.how == byUser
 	}
-	return h
-}
-
-// AnnounceSide is Announce for the same conversation in another scope, where only its home is noted.
-func AnnounceSide(s Scope, f *Found) (h learnt.Announcement) {
-	h = learnt.Announcement{Minted: f.Minted}
-	if f.ID != "" {
-		h.Key = keyOf(s, f.ID)
-	}
-	return h
-}
-
-// Announce returns what others need to know of the conversation while its turn is running.
-func (r *Ref) Announce() (h learnt.Announcement) {
-	h.Key = r.name.Key()
 	return h
 }
 

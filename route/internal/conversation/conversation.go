@@ -151,7 +151,9 @@ func (r Reader) Find(now time.Time, s Scope, req *fleet.Request, f *Found) {
 
 // Keys identify a request's conversation and that of its parent; zero for none.
 func (r Reader) Keys(s Scope, req *fleet.Request, f *Found) (own, parent session.Key) {
-	if own = f.name.Key(); own == (session.Key{}) && f.ID != "" {
+	if own = f.name.Key(); f.ID == "" {
+		own = session.Key{}
+	} else if own == (session.Key{}) {
 		own = keyOf(s, f.ID)
 	}
 	if req.Parent != "" {

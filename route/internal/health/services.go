@@ -134,9 +134,6 @@ func (r Reader) Mutes() bool { return r.t.mutes > 0 }
 // IsMute reports whether requests for a service are to be kept from an endpoint: it is mute for it, or another request
 // tries it now, alone for EjectMax at most.
 func (r Reader) IsMute(now time.Time, slot int, name string) bool {
-	if r.t.mutes == 0 {
-		return false
-	}
 	s := r.t.endpoints.Get(slot).service(name)
 	return s != nil && s.mutes > 0 && (now.Before(s.until) || !s.trial.IsZero() && now.Sub(s.trial) < r.t.cfg.EjectMax)
 }

@@ -115,13 +115,13 @@ func (h *house) step(t *rapid.T) {
 		h.registry.Redeclare(o.e, spec, "s")
 	case "replace":
 		o.gone = true
-		h.registry.Leave(o.e)
+		h.registry.Leave(time.Time{}, o.e)
 		h.registry.Replace(o.e, h.enter(spec).e)
 		last := len(h.listed) - 1
 		h.listed[i], h.listed[last] = h.listed[last], h.listed[i]
 	case "leave":
 		o.gone = true
-		h.registry.Leave(o.e)
+		h.registry.Leave(time.Time{}, o.e)
 	case "forget":
 		for i, o := range h.listed {
 			if o.gone {
@@ -294,7 +294,7 @@ func TestPoliciesFollowRoles(t *testing.T) {
 	if !p.Splits() || decode == whole || prefill == decode || p.ServesWhole() {
 		t.Error("with roles")
 	}
-	h.registry.Leave(o.e) // nobody is left: what the pool has learnt waits for those that come
+	h.registry.Leave(time.Time{}, o.e) // nobody is left: what the pool has learnt waits for those that come
 	h.settle()
 	if h.pools.Policy(p, fleet.LegDecode) != decode {
 		t.Error("without members")

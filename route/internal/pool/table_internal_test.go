@@ -76,12 +76,12 @@ func TestMembersFollow(t *testing.T) {
 					s := spec(i)
 					of.Enter(of.Allocate(s), s, "s")
 				case what == 0:
-					of.Leave(e)
+					of.Leave(time.Time{}, e)
 					of.Forget(e)
 					of.Free(e)
 				case what == 1: // it moves
 					s := spec(i)
-					of.Leave(e)
+					of.Leave(time.Time{}, e)
 					moved := of.Allocate(s)
 					of.Enter(moved, s, "s")
 					of.Replace(e, moved)

@@ -88,7 +88,7 @@ func (n *naive) step() {
 		n.table.Redeclare(l.e, n.spec(l), l.source)
 	case "replace":
 		l.gone, l.current = true, false
-		n.table.Leave(l.e)
+		n.table.Leave(time.Time{}, l.e)
 		next := &listed{
 			name: name, source: "s", declared: models(t, "declared"), drains: l.drains,
 			requests: l.requests,
@@ -99,7 +99,7 @@ func (n *naive) step() {
 		n.listed[i], n.listed[last] = n.listed[last], n.listed[i]
 	case "leave":
 		l.gone = true
-		n.table.Leave(l.e)
+		n.table.Leave(time.Time{}, l.e)
 	case "forget": // one that has left, whether or not its name has another address now
 		for i, l := range n.listed {
 			if l.gone {
@@ -249,7 +249,7 @@ func TestAgainstAList(t *testing.T) {
 		}
 		for _, l := range n.listed {
 			l.gone = true
-			n.table.Leave(l.e)
+			n.table.Leave(time.Time{}, l.e)
 		}
 		for _, l := range slices.Clone(n.listed) {
 			n.table.Forget(l.e)

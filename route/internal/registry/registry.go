@@ -34,7 +34,7 @@ type Table struct {
 	free      []int               // free slots, to be reused
 	paths     []pathRecord
 	loads     bool                 // see Reader.LoadOnDemand
-	departed  map[string]time.Time // when endpoints with a model left, see Departed
+	departed  map[string]time.Time // when endpoints with a model left, see Leave
 
 	generation uint64
 	entered    uint64 // endpoints so far
@@ -96,7 +96,7 @@ func (t *Table) ClearTouched() {
 
 // New makes a table without endpoints.
 func New() *Table {
-	t := &Table{byName: map[string]Endpoint{}, byKey: map[uint64]Endpoint{}}
+	t := &Table{byName: map[string]Endpoint{}, byKey: map[uint64]Endpoint{}, departed: map[string]time.Time{}}
 	t.Reader = Reader{t}
 	return t
 }
@@ -170,10 +170,17 @@ func (t *Table) Replace(old, e Endpoint) {
 	e.r.order = old.r.order // pools are in this order, and old leaves them
 }
 
-// Leave marks an endpoint as gone. It stays listed until Forget.
-func (t *Table) Leave(e Endpoint) {
+// Leave marks an endpoint as gone. It stays listed until Forget. Its models are believed to come back for a while, as
+// where the only engine of a model is replaced.
+func (t *Table) Leave(now time.Time, e Endpoint) {
 	e.r.gone = true
 	t.touch(e)
+	maps.DeleteFunc(t.departed, func(_ string, at time.Time) bool { return now.Sub(at) >= bound.Unproved })
+	for m := range e.Models() {
+		if len(t.departed) < bound.Many {
+			t.departed[m.ID] = now
+		}
+	}
 }
 
 // Forget drops an endpoint from the list. Its slot stays taken until Free.
@@ -360,20 +367,6 @@ func (r Reader) Touched() *Touched { return &r.t.touched }
 
 // Generation counts changes of models and endpoints.
 func (r Reader) Generation() uint64 { return r.t.generation }
-
-// Departed notes the models of an endpoint that has left. They are believed to come back for a while, as where the only
-// engine of a model is replaced.
-func (t *Table) Departed(now time.Time, e Endpoint) {
-	if t.departed == nil {
-		t.departed = map[string]time.Time{}
-	}
-	maps.DeleteFunc(t.departed, func(_ string, at time.Time) bool { return now.Sub(at) >= bound.Unproved })
-	for m := range e.Models() {
-		if len(t.departed) < bound.Many {
-			t.departed[m.ID] = now
-		}
-	}
-}
 
 // DepartedSince is how long ago the last endpoint with a model has left, if that is not long ago.
 func (r Reader) DepartedSince(now time.Time, model string) (since time.Duration, ok bool) {
