@@ -623,19 +623,26 @@ func (c *call) collectOwned() error {
 	return nil
 }
 
-// follow sends a request without a prompt that names what an engine keeps (a file, a job, a session) to that engine.
-// Where tenants are told apart, collectOwned does so for all requests.
+// follow sends a request that names what an engine keeps (a conversation, a file, a job, a session) to that engine.
+// Where tenants are told apart, collectOwned does so.
 func (c *call) follow() {
 	q, path := &c.Request, c.R.URL.Path
 	kept := paths.KeptAt(c.R.Method, path)
-	if c.API != prompt.Other || q.Follows != "" || !kept.Is && path != "/close_session" {
+	switch {
+	case q.Follows != "":
 		return
+	case c.API == prompt.Other:
+		if c.Keeps = kept.Is || path == "/close_session"; !c.Keeps {
+			return
+		}
+	case !bytes.Contains(c.Text(), []byte(`"file_id"`)) &&
+		(c.API != prompt.Responses || !bytes.Contains(c.Text(), []byte(`"conversation"`))):
+		return // of prompts few name anything, and most are long
 	}
 	inBody, _, _ := prompt.Refers(c.API, path, c.Text()) // too many or not: the first says where it goes
 	if ids := c.keptIDs(kept.ID, inBody); len(ids) > 0 {
 		q.Follows = ids[0]
 	}
-	c.Keeps = true
 }
 
 // keptIDs are the ids of what engines keep that the request has in its path, its body, and its query or form.

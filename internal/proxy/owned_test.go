@@ -242,6 +242,12 @@ func TestKeptIsFound(t *testing.T) {
 		{"/v1/videos", `{"prompt":"a"}`, "GET", "/v1/videos/ID/content", ""},
 		{"/v1/conversations", `{}`, "GET", "/v1/conversations/ID", ""},
 		{"/open_session", `{"capacity_of_str_len":9}`, "POST", "/close_session", `{"session_id":"ID"}`},
+		{"/v1/conversations", `{}`, "POST", "/v1/responses", `{"model":"m","input":"a","conversation":"ID"}`},
+		{"/v1/conversations", `{}`, "POST", "/v1/responses", `{"model":"m","conversation":{"id":"ID"},"input":"a"}`},
+		{"/v1/files", `{}`, "POST", "/v1/responses", `{"model":"m","input":[{"role":"user","content":[` +
+			`{"type":"input_file","file_id":"ID"}]}]}`},
+		{"/v1/files", `{}`, "POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":[` +
+			`{"type":"file","file":{"file_id":"ID"}}]}]}`},
 	} {
 		for n := range asked {
 			res, made := r.post(row.make, row.body, "X-Warmpath-Pin", fmt.Sprint("e", n))
