@@ -200,7 +200,7 @@ func (r *readers) beginRow(now time.Time, e *pick.Endpoint, m pool.Member, pinne
 	e.Kind, e.Model, e.Adapter = ep.Kind(), m.Model(), m.Adapter()
 	e.Context = m.Context()
 	e.CacheTokens, e.BlockTokens, e.Places = ep.CacheTokens(), ep.BlockTokens(), ep.Places()
-	e.Load = r.backlog.Load(at)
+	r.backlog.LoadInto(at, &e.Load)
 	r.reported(now, ep, e)
 }
 

@@ -162,11 +162,16 @@ func (e *endpoint) prompting(now time.Time) float64 {
 type Reader struct{ t *Table }
 
 // Load is an endpoint's outstanding work.
-func (r Reader) Load(slot int) fleet.Load {
-	e := r.t.endpoints.Get(slot)
-	l := e.load
-	l.Queued = e.queue.n
+func (r Reader) Load(slot int) (l fleet.Load) {
+	r.LoadInto(slot, &l)
 	return l
+}
+
+// LoadInto is Load without a copy.
+func (r Reader) LoadInto(slot int, l *fleet.Load) {
+	e := r.t.endpoints.Get(slot)
+	*l = e.load
+	l.Queued = e.queue.n
 }
 
 // Idle reports whether an endpoint has no outstanding work.

@@ -46,10 +46,10 @@ func (r Reader) Trials(slot int) int { return r.t.endpoints.Get(slot).trials }
 // Ramp is the share of its weight that an endpoint gets during its ramp, 0.1 to 1.
 func (r Reader) Ramp(now time.Time, slot int) float64 {
 	from, lasts := r.t.endpoints.Get(slot).rampFrom, r.t.cfg.Ramp
-	if age := now.Sub(from); !from.IsZero() && age < lasts {
-		return max(0.1, float64(age)/float64(lasts))
+	if from.IsZero() || now.Sub(from) >= lasts {
+		return 1
 	}
-	return 1
+	return max(0.1, float64(now.Sub(from))/float64(lasts))
 }
 
 // Rank grades an endpoint for new traffic; 0 is best. A worse rank is used only when no better one is left: an endpoint
