@@ -119,11 +119,14 @@ func TestExternalProcessingAnyOrder(t *testing.T) {
 	})
 }
 
-// TestExternalProcessingEarlyError: an error that comes before the client has sent all of an upload reaches the client
-// at once, since the client may wait for it; what it still sends is dropped.
-func TestExternalProcessingEarlyError(t *testing.T) {
-	for _, response := range []filterv3.ProcessingMode_BodySendMode{duplex, streamed} {
-		t.Run(response.String(), func(t *testing.T) {
+// TestExternalProcessingEarlyAnswer: an answer that comes before the client has sent all of an upload reaches the
+// client at once, since the client may wait for it; what it still sends is dropped.
+func TestExternalProcessingEarlyAnswer(t *testing.T) {
+	for _, row := range []struct {
+		response filterv3.ProcessingMode_BodySendMode
+		status   string
+	}{{duplex, "413"}, {streamed, "413"}, {duplex, "200"}, {streamed, "200"}} {
+		t.Run(row.response.String()+" "+row.status, func(t *testing.T) {
 			e := new(envoy)
 			r, _ := newEnvoy(t, e, nil)
 			stream, err := e.picker.Process(t.Context())
@@ -154,7 +157,9 @@ func TestExternalProcessingEarlyError(t *testing.T) {
 				}}
 			}
 			send(&extprocv3.ProcessingRequest{
-				ProtocolConfig: &extprocv3.ProtocolConfiguration{RequestBodyMode: duplex, ResponseBodyMode: response},
+				ProtocolConfig: &extprocv3.ProtocolConfiguration{
+					RequestBodyMode: duplex, ResponseBodyMode: row.response,
+				},
 				Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{
 					Headers: headerMap(map[string]string{
 						":method": "POST", ":path": "/v1/audio/transcriptions", ":authority": "x",
@@ -165,7 +170,7 @@ func TestExternalProcessingEarlyError(t *testing.T) {
 			hear(func(m *extprocv3.ProcessingResponse) bool { return m.GetDynamicMetadata() != nil })
 			send(&extprocv3.ProcessingRequest{
 				Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{
-					Headers: headerMap(map[string]string{":status": "413"}, nil),
+					Headers: headerMap(map[string]string{":status": row.status}, nil),
 				}},
 			})
 			send(&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseBody{

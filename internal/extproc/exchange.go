@@ -77,8 +77,8 @@ var (
 	errBodyAfterEnd  = errors.New("a piece of a request's body after its end")
 )
 
-// errAnswered ends an upload whose endpoint has answered with an error before all of it came: the client may wait for
-// that answer.
+// errAnswered ends an upload whose endpoint has answered before all of it came, with an error or with a part of its
+// answer's body: the client may wait for that answer, and so may the door, which reads none before it has the whole.
 var errAnswered = errors.New("answered before the request had been read")
 
 // answer is the header of an endpoint's answer.
@@ -567,7 +567,7 @@ func (x *exchange) takeAnswer(m *extprocv3.ProcessingRequest, head *extprocv3.Ht
 		err = x.reply(headersReply(true, t))
 	}
 	x.came <- a
-	if a.status >= http.StatusBadRequest {
+	if a.status >= http.StatusBadRequest || a.bodiless {
 		x.endBody(errAnswered)
 	}
 	return err
@@ -595,6 +595,7 @@ func (x *exchange) takeAnswerBody(b *extprocv3.HttpBody) error {
 		}
 		return x.reply(bodyReply(true, nil))
 	}
+	x.endBody(errAnswered)
 	n := len(b.GetBody())
 	x.s.cfg.Memory.Add(n)
 	_, _ = x.body.Write(b.GetBody())
