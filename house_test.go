@@ -281,7 +281,7 @@ var plan = map[string]room{
 		"route", "sim/engine", "sim/trace",
 	}, tests: true},
 	"internal/tune":       {third: []string{"github.com/prometheus/procfs"}},
-	"internal/newconns":   {},
+	"internal/newconns":   {may: []string{"internal/instant"}},
 	"internal/shortage":   {may: []string{"internal/places"}},
 	"internal/wholelines": {},
 	"internal/lastknown":  {},

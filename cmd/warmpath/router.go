@@ -251,6 +251,8 @@ func (r *router) serveHTTP(name string, s *http.Server, l net.Listener, files co
 	serve := s.Serve
 	if files.Cert != "" {
 		serve = func(l net.Listener) error { return s.ServeTLS(l, "", "") }
+	} else {
+		l = newconns.Plain(l, name, r.log)
 	}
 	r.serve(name, func() error { return serve(l) })
 }
