@@ -202,6 +202,7 @@ func (c HTTPConfig) endpoints(list []byte) (found []fleet.Endpoint, left []error
 		Targets []string          `json:"targets"`
 		Labels  map[string]string `json:"labels"`
 	}
+	list = bytes.TrimPrefix(list, []byte("\ufeff")) // the byte order mark of editors on Windows
 	if err := json.Unmarshal(list, &groups); err != nil {
 		return nil, nil, fmt.Errorf("not the JSON of Prometheus' HTTP service discovery, a list of "+
 			"{\"targets\": [...], \"labels\": {...}}: %w", err)

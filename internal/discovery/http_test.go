@@ -23,6 +23,8 @@ func TestHTTPList(t *testing.T) {
 		`[{"targets": ["10.0.0.1:8000", "b.example:8000"], "labels": {"__meta_dc": "x", "warmpath_role": "prefill", "warmpath_models": "a,b"}}, {"targets": ["[::1]:8000"], "labels": {"__scheme__": "https"}}]`: "10.0.0.1:8000 http://10.0.0.1:8000 prefill [a b] tcp://10.0.0.1:5557; " +
 			"b.example:8000 http://b.example:8000 prefill [a b] tcp://b.example:5557; [::1]:8000 https://[::1]:8000  " +
 			"[] tcp://[::1]:5557",
+		"\ufeff" + `[{"targets": ["a:1"]}]`: "a:1 http://a:1  [] tcp://a:5557",
+
 		`null`:                   "!an empty one is []",
 		`{"targets": []}`:        "!not the JSON of Prometheus",
 		`[{"targets": ["x:y"]}]`: "!url",
