@@ -129,12 +129,6 @@ func (r *Router) noteModelLoad(now time.Time, res *reservation) {
 	}
 }
 
-// freeReservation has a later request use a reservation, and its memory for an explanation.
-func (r *Router) freeReservation(res *reservation) {
-	*res = reservation{generation: res.generation, index: res.index, explanation: res.explanation}
-	r.free = append(r.free, res.index)
-}
-
 func (res *reservation) own() bool { return res.peer.peer == 0 }
 
 // lease is the name by which callers end the reservation.
@@ -279,7 +273,9 @@ func (r *Router) conclude(now, at time.Time, res *reservation, ev *Finished, res
 	if res.own() { // 7
 		ended = r.record(res, &part, j)
 	}
-	r.freeReservation(res)
+	// a later request uses it, and the memory of its explanation
+	*res = reservation{generation: res.generation, index: res.index, explanation: res.explanation}
+	r.free = append(r.free, res.index)
 	if ep.Gone() && r.backlog.Idle(ep.Slot()) {
 		r.dropEndpoint(ep)
 	}

@@ -48,7 +48,10 @@ func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error)
 		newcomer.OutputTokens = 1
 	}
 	first := q.req.Class == fleet.Turn && (!who.Known || q.retriesFirst(who, leg))
-	common, others := everywhere(q.size.Tokens, cached), r.arrivals.Fleet(q.now, at)
+	common, others := q.size.Tokens, r.arrivals.Fleet(q.now, at)
+	for i := range cached { // the prefix common to all conversations
+		common = min(common, cached[i].CachedTokens)
+	}
 	for i := range rows {
 		c, h := at.At(i), &cached[i]
 		shared := common
@@ -100,14 +103,6 @@ func mayGoElsewhere(v *pick.View) bool {
 		}
 	}
 	return least < warmest
-}
-
-// everywhere is how many of a prompt's tokens are cached at all endpoints: the prefix common to all conversations.
-func everywhere(tokens int, cached []pick.Cached) int {
-	for i := range cached {
-		tokens = min(tokens, cached[i].CachedTokens)
-	}
-	return tokens
 }
 
 // prompt is what the cache needs to know about the request.

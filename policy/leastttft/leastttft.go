@@ -110,7 +110,10 @@ func (p *leastTTFT) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	}
 	atHome := v.Home >= 0 && !v.Repeats
 	if atHome && !limit.over(v, &v.Candidates[v.Home]) {
-		if p.stays(&v.Candidates[v.Home].Terms, &v.Candidates[best].Terms) {
+		// it stays unless another one costs less by StayMs and by StayShare, with the delay of others by computing its
+		// prompt again
+		stay := v.Candidates[v.Home].Terms.Cost()
+		if stay-v.Candidates[best].Terms.Cost() <= max(p.cfg.StayMs, float64(p.cfg.StayShare*stay)) {
 			return pick.Choice{Index: v.Home, Reason: reasons.Home}
 		}
 	}
@@ -132,13 +135,6 @@ func (p *leastTTFT) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		reason = reasons.Spread
 	}
 	return pick.Choice{Index: i, Reason: reason}
-}
-
-// stays reports whether a conversation stays at home: another endpoint must cost less by StayMs and by StayShare of
-// home's cost. The cost includes the delay of other requests by recomputing the prompt.
-func (p *leastTTFT) stays(home, there *pick.Terms) bool {
-	stay := home.Cost()
-	return stay-there.Cost() <= max(p.cfg.StayMs, float64(p.cfg.StayShare*stay))
 }
 
 // equallyCached reports whether all candidates have the same number of the prompt's tokens cached.

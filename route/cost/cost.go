@@ -221,8 +221,6 @@ type lowest struct {
 	first, other float64
 }
 
-func noRow() lowest { return lowest{pick.None, math.Inf(1), math.Inf(1)} }
-
 func (l *lowest) add(slot int, x float64) {
 	switch {
 	case x < l.first:
@@ -269,8 +267,8 @@ func (p *product) besides(x float64) float64 {
 // ForChoice is for choosing among the rows.
 func ForChoice(v *pick.View) Scope {
 	s := Scope{
-		firstTurns: firstTurns(v), heaviest: heaviest(v), waits: noRow(), taken: product{rest: 1},
-		warmest: math.Inf(1),
+		firstTurns: firstTurns(v), heaviest: heaviest(v), taken: product{rest: 1},
+		waits: lowest{pick.None, math.Inf(1), math.Inf(1)}, warmest: math.Inf(1),
 	}
 	working, sharers := 0, 0.0
 	for i := range v.Candidates {

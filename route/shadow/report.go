@@ -76,11 +76,9 @@ func (s *Set) Report() Report {
 // spreadOf counts durations in ms in eight buckets per doubling, from a hundredth of a millisecond on.
 type spreadOf struct{ counts [8 * 28]uint64 }
 
-func (h *spreadOf) add(ms float64) { h.counts[h.place(ms)]++ }
-
-func (h *spreadOf) place(ms float64) int {
+func (h *spreadOf) add(ms float64) {
 	fraction, exponent := math.Frexp(max(ms, 0.01) * 100) // fraction in [0.5, 1)
-	return min((exponent-1)*8+int((fraction-0.5)*16), len(h.counts)-1)
+	h.counts[min((exponent-1)*8+int((fraction-0.5)*16), len(h.counts)-1)]++
 }
 
 // quantile is the middle of the q-quantile's bucket; 0 without counts.

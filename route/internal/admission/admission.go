@@ -356,7 +356,10 @@ func (t *Table) Age(now time.Time) {
 		e.room, e.perToken, e.keepIdle = of.Room(slot), of.MsPerToken(slot), 0
 		if epoch := of.Epoch(slot); epoch != e.epoch {
 			e.epoch = epoch
-			t.cacheLost(e)
+			for e.idle.count > 0 { // all but the conversations with a running turn have nothing left there
+				t.endMembership(e.idle.first)
+			}
+			t.dropLapsed(e)
 		}
 		if e.room > 0 {
 			e.keepIdle = of.WorthKeeping(float64(e.room)*e.perToken, soFar)
@@ -395,14 +398,6 @@ func (e *endpoint) need(m *member, tokens int64) {
 	if m.idle {
 		e.idleRanks[m.rank] += by
 	}
-}
-
-// cacheLost forgets the conversations that have nothing left at an endpoint: all but those with a running turn.
-func (t *Table) cacheLost(e *endpoint) {
-	for e.idle.count > 0 {
-		t.endMembership(e.idle.first)
-	}
-	t.dropLapsed(e)
 }
 
 // PlacedTurn is a turn that was placed.

@@ -3,7 +3,6 @@ package arrivals
 import (
 	"math"
 	"math/bits"
-	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/fit"
@@ -190,7 +189,8 @@ func (r *Idles) Advance(now uint32, s *Returns) {
 	r.spans, r.steady, r.perTick = kept, 0, 0
 	for i := range kept {
 		p := &kept[i]
-		p.update(now, s)
+		p.idled, p.each = p.idledAt(now, s)
+		p.perTick = float64(s.lines[ageOf(uint32(min(p.idled, math.MaxUint32)))].perTick * p.each)
 		if r.steady == i && p.idled >= 2*fewTicks && p.perTick <= 1.0/fewTicks {
 			r.steady++
 			r.perTick += float64(float64(p.n) * p.perTick)
@@ -204,20 +204,6 @@ func (p *span) idledAt(now uint32, s *Returns) (idled, each float64) {
 	return idled, 1 / max(s.idle(idled), fit.Least)
 }
 
-// update writes what idledAt says, and the conditional rate of return.
-func (p *span) update(now uint32, s *Returns) {
-	p.idled, p.each = p.idledAt(now, s)
-	p.perTick = float64(s.lines[ageOf(uint32(min(p.idled, math.MaxUint32)))].perTick * p.each)
-}
-
-// holding is the index of the span that contains a tick, or -1.
-func (r *Idles) holding(since uint32) int {
-	if since == 0 {
-		return -1
-	}
-	return slices.IndexFunc(r.spans, func(p span) bool { return p.from <= since && since < p.to })
-}
-
 // expected is the number of conversations expected back within this many ticks from now. Running turns count as idle
 // from now on. One that has been idle since own is left out; own 0 is none.
 func (r *Idles) expected(now, own uint32, ticks float64, s *Returns) float64 {
@@ -225,8 +211,11 @@ func (r *Idles) expected(now, own uint32, ticks float64, s *Returns) float64 {
 	if now == r.at && ticks <= fewTicks { // spans idle for long are summed up, not visited one by one
 		from = r.steady
 		sum += float64(r.perTick * ticks)
-		if p := r.holding(own); p >= 0 && p < from && r.spans[p].n > 0 {
-			sum -= float64(r.spans[p].perTick * ticks)
+		for i := 0; own != 0 && i < from; i++ {
+			if p := &r.spans[i]; p.from <= own && own < p.to && p.n > 0 {
+				sum -= float64(p.perTick * ticks)
+				break
+			}
 		}
 	}
 	spans := r.spans[from:]

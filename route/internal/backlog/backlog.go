@@ -210,19 +210,12 @@ func (r Reader) Job(n uint32) *Job { return r.t.jobs.Get(int(n)) }
 // Audit reports what remains on the accounts of an endpoint without open jobs; nil if nothing does.
 func (r Reader) Audit(slot int) error {
 	e := r.t.endpoints.Get(slot)
-	p := &e.prompts
-	switch {
-	case e.load != (fleet.Load{}), p.streamTokens != 0, p.streams != 0, p.head != 0:
-		return fmt.Errorf("load %+v, %d tokens of %d prompts ahead", e.load, p.streamTokens, p.streams)
-	case e.unshared != 0:
-		return fmt.Errorf("%d tokens of memory are taken", e.unshared)
-	case e.queue.n != 0 || len(e.queue.groups) != 0 || e.queue.tokens != 0 || e.queue.unshared != 0 ||
-		e.queue.context != 0 || e.queue.foreign != 0 || e.queue.ranked != [2]int{}:
-		return fmt.Errorf("%+v are queued", e.queue)
-	case len(e.pendingTransfers) != 0:
-		return fmt.Errorf("decode legs %v are still to come", e.pendingTransfers)
-	case math.IsNaN(e.link.area) || math.IsInf(e.link.area, 0) || e.link.area < 0:
-		return fmt.Errorf("its link has carried %v", e.link.area)
+	p, q, area := &e.prompts, &e.queue, e.link.area
+	if e.load == (fleet.Load{}) && p.streamTokens == 0 && p.streams == 0 && p.head == 0 && e.unshared == 0 &&
+		q.n == 0 && len(q.groups) == 0 && q.tokens == 0 && q.unshared == 0 && q.context == 0 && q.foreign == 0 &&
+		q.ranked == [2]int{} && len(e.pendingTransfers) == 0 && area >= 0 && !math.IsInf(area, 1) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("left are load %+v, prompts %+v, queue %+v, transfers %v, a link that carried %v, and %d tokens "+
+		"of memory", e.load, *p, *q, e.pendingTransfers, area, e.unshared)
 }

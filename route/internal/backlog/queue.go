@@ -49,7 +49,7 @@ func (t *Table) mustQueue(now time.Time, e *endpoint, j *Job) bool {
 	}
 	j.Key = t.key(now, float64(float64(j.Prefill)*t.rates.MsPerToken(j.Slot)))
 	switch {
-	case !t.startable(now, e, j):
+	case t.atLimit(j) || t.yields(now, e, j):
 		return true
 	case t.cfg.Ahead <= 0:
 		return false
@@ -60,13 +60,8 @@ func (t *Table) mustQueue(now time.Time, e *endpoint, j *Job) bool {
 	return first != nil && (e.queue.foreign == 0 || !t.before(now, &e.queue, j, first))
 }
 
-// startable reports whether a job's tenant may have one more at the engine. What waits inside an engine is served in
-// order of arrival, so a tenant that takes much more than its share waits at the router while the engine is full.
-func (t *Table) startable(now time.Time, e *endpoint, j *Job) bool {
-	return !t.atLimit(j) && !t.yields(now, e, j)
-}
-
-// yields reports whether a job waits since the engine is full and its tenant has used much more than the others.
+// yields reports whether a job waits since the engine is full and its tenant has used much more than the others: what
+// waits inside an engine is served in order of arrival.
 func (t *Table) yields(now time.Time, e *endpoint, j *Job) bool {
 	return t.cfg.Ahead > 0 && t.tenants.greedy(t.used(j)) && t.full(now, e)
 }

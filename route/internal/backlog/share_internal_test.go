@@ -538,8 +538,8 @@ func TestSumsAgainstWalk(t *testing.T) {
 			for _, of := range []whose{ofAllRouters, ofThisRouter} {
 				var want *Job
 				for _, n := range queued {
-					if j := s.jobs.Get(int(n)); (of == ofAllRouters || !j.Foreign) && s.startable(s.now, e, j) &&
-						(want == nil || s.before(s.now, &e.queue, j, want)) {
+					if j := s.jobs.Get(int(n)); (of == ofAllRouters || !j.Foreign) &&
+						!s.atLimit(j) && !s.yields(s.now, e, j) && (want == nil || s.before(s.now, &e.queue, j, want)) {
 						want = j
 					}
 				}

@@ -109,9 +109,7 @@ type lease struct {
 
 // begin empties a lease's row and keeps its memory.
 func (l *lease) begin() {
-	names := l.list
-	names.reset()
-	*l = lease{chain: l.chain[:0], list: names}
+	*l = lease{chain: l.chain[:0], list: list{l.list.names[:0], l.list.ends[:0]}}
 }
 
 // AddEndpoint adds an endpoint.

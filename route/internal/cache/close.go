@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/ablation"
+	"github.com/warmpath/warmpath/route/internal/blocks"
 	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/cache/reported"
 )
@@ -79,10 +80,12 @@ func (t *Table) Close(now time.Time, f *Ended) (news []string) {
 		e.learnOverprediction(l, f.Usage)
 	}
 	t.Events.Close(n)
-	if cap(l.chain) > bound.Many {
+	if cap(l.chain) > bound.Many { // more than the next lease is likely to need
 		l.chain = nil
 	}
-	l.list.shrink()
+	if cap(l.list.names) > bound.Many {
+		l.list.names = nil
+	}
 	return news
 }
 
@@ -98,8 +101,8 @@ func (t *Table) endPrompts(l *lease, e *endpoint, f *Ended, first bool) {
 		}
 		t.touchInUse(e)
 	default:
-		if first && f.Sent && !refused(f.Outcome) {
-			e.makeRoom(l)
+		if first && f.Sent && !refused(f.Outcome) && e.facts.OnePrompt && len(l.chain) > 0 {
+			e.last = e.last[:blocks.Common(e.last, l.chain)] // it gave up the rest for this one
 		}
 		t.takeBack(l, e)
 	}

@@ -61,23 +61,12 @@ type AnswerReuse struct {
 	Seen    int      // its samples
 }
 
-// found is the tokens of an answer that are expected to be cached.
-func (a *AnswerReuse) found(tokens int) int {
-	return tokens - int(float64(float64(a.Missing)*float64(tokens)))
-}
-
 // Kept is the tokens of a conversation's last prompt and answer that are expected in its next prompt.
 func (a *AnswerReuse) Kept(e *session.Entry) int {
 	if said := e.Tokens - e.Prompt; e.Prompt > 0 && said > 0 {
-		return e.Prompt + a.found(said)
+		return e.Tokens - int(float64(float64(a.Missing)*float64(said)))
 	}
 	return e.Tokens
-}
-
-func (a *AnswerReuse) learn(tokens, found int) {
-	share := 1 - float64(min(max(found, 0), tokens))/float64(tokens)
-	a.Missing.Move(max(fit.Usual, 1/float64(a.Seen+fit.Enough+1)), share)
-	a.Seen++
 }
 
 // learnAnswer learns how much of the previous answer was cached, unless not even the prompt before it was. slack is
@@ -86,7 +75,9 @@ func (l *lease) learnAnswer(a *AnswerReuse, slack int, u *fleet.Usage) {
 	if l.answer < max(usualBlock, 2*slack) || u.PromptTokens < l.base+slack || u.CachedTokens+slack < l.base {
 		return
 	}
-	a.learn(l.answer, u.CachedTokens-l.base)
+	found := float64(min(max(u.CachedTokens-l.base, 0), l.answer))
+	a.Missing.Move(max(fit.Usual, 1/float64(a.Seen+fit.Enough+1)), 1-found/float64(l.answer))
+	a.Seen++
 }
 
 // overprediction estimates the share of the predicted cached tokens that a full cache turns out not to hold. A whole

@@ -6,7 +6,6 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/blocks"
-	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
 // A request may have several prompts. Engines compute and cache each by itself, so what they hold of a request is a
@@ -17,8 +16,6 @@ type list struct {
 	names []uint64 // of all
 	ends  []int    // where in names each ends
 }
-
-func (p *list) reset() { p.names, p.ends = p.names[:0], p.ends[:0] }
 
 func (p *list) none() bool { return len(p.ends) == 0 }
 
@@ -52,13 +49,6 @@ func (l *lease) prompts() iter.Seq2[int, []uint64] {
 
 // adds is how many blocks a lease's prompt adds to what its endpoint was estimated to have.
 func (l *lease) adds() int { return blocks.Reach(len(l.chain)) - blocks.Reach(l.depth) }
-
-// shrink lets go of more memory than the next lease is likely to need.
-func (p *list) shrink() {
-	if cap(p.names) > bound.Many {
-		p.names = nil
-	}
-}
 
 func (r Reader) lookListed(x *Text, req *fleet.Request, q *fleet.Listed, model string) {
 	x.done = 0

@@ -123,13 +123,6 @@ func (t *Table) takeBack(l *lease, e *endpoint) {
 	}
 }
 
-// makeRoom drops what a cache for one prompt had and gave up for a request that the engine began to compute.
-func (e *endpoint) makeRoom(l *lease) {
-	if e.facts.OnePrompt && len(l.chain) > 0 {
-		e.last = e.last[:blocks.Common(e.last, l.chain)]
-	}
-}
-
 // added notes that a lease's blocks have been entered at an endpoint whose blocks took before units.
 func (t *Table) added(n uint32, e *endpoint, l *lease, before int, perByte float64) {
 	t.grew(n, e, l, l.adds(), before, perByte)

@@ -40,11 +40,6 @@ const (
 	mostBindings = 2 * bound.Most         // a conversation has another one for the end of its chain
 )
 
-func (b *bindings) init() {
-	b.byKey = map[uint64]*binding{}
-	b.used.prev, b.used.next = &b.used, &b.used
-}
-
 // get finds a binding and marks it as used; nil when there is none.
 func (b *bindings) get(key uint64) *binding {
 	x := b.byKey[key]
@@ -72,12 +67,6 @@ func (b *bindings) set(x *binding, keep int, names []uint64) {
 	b.names += len(x.chain)
 	for (b.names > mostNames || len(b.byKey) > mostBindings) && b.used.prev != x {
 		b.drop(b.used.prev)
-	}
-}
-
-func (b *bindings) forget(key uint64) {
-	if x := b.byKey[key]; x != nil {
-		b.drop(x)
 	}
 }
 

@@ -158,8 +158,8 @@ func (t *Table) Settle(now time.Time, f *Finished) (news []string) {
 	x.adapter, x.slot, x.born, x.since = l.adapter, l.slot, e.born, l.runs
 	if l.tokens > 0 {
 		ok := false
-		if ok, news = e.agree(l.tokens, u.PromptTokens, news); !ok {
-			t.bindings.forget(x.key)
+		if ok, news = e.agree(l.tokens, u.PromptTokens, news); !ok && t.bindings.byKey[x.key] != nil {
+			t.bindings.drop(t.bindings.byKey[x.key])
 		}
 	}
 	if t.bindings.get(x.key) != nil {

@@ -12,6 +12,8 @@
 package reported
 
 import (
+	"time"
+
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/slot"
@@ -57,7 +59,8 @@ func (t *Table) RemoveEndpoint(slot int) {
 func (t *Table) open() {
 	if t.index == nil {
 		t.index = prefix.New(prefix.Config{Capacity: kvstream.DefaultBlocks})
-		t.bindings.init()
+		b := &t.bindings
+		b.byKey, b.used.prev, b.used.next = map[uint64]*binding{}, &b.used, &b.used
 	}
 	t.any = true
 }
@@ -142,5 +145,6 @@ func (t *Table) SetStreamState(slot int, state kvstream.State) (changed bool) {
 func (t *Table) Void(slot int) {
 	t.open()
 	t.index.Clear(slot)
-	t.endpoints.Get(slot).void()
+	e := t.endpoints.Get(slot)
+	e.Blocks, e.misses, e.hits, e.owed = 0, 0, 0, time.Time{}
 }

@@ -69,9 +69,6 @@ func (e *endpoint) arrived(blocks int, news []string) []string {
 	return news
 }
 
-// void forgets counts that were made of events which no longer hold.
-func (e *endpoint) void() { e.Blocks, e.misses, e.hits, e.owed = 0, 0, 0, time.Time{} }
-
 // Tick notices that an endpoint's events have stopped. It reports whether they are silent from now on.
 func (t *Table) Tick(now time.Time, slot int) (silent bool) {
 	e := t.endpoints.Get(slot)
