@@ -52,7 +52,7 @@ func (r *readers) admit(q *asked, f *filled) (hold *admission.Turn) {
 	q.shared = slices.Grow(q.shared[:0], len(v.Candidates))[:len(v.Candidates)]
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		turn.Names = r.cache.Names(&q.text, q.req, q.size.Tokens, c.Model)
+		turn.Names = r.cache.Names(&q.lookups, q.req, q.size.Tokens, c.Model)
 		q.shared[i] = r.admission.Shared(c.Slot, turn.Names)
 		turn.Shared = max(turn.Shared, q.shared[i])
 	}

@@ -42,7 +42,7 @@ type noticed struct {
 // scratch is memory that decisions reuse. What a step has put there, the next ones get as parameters that point to it.
 type scratch struct {
 	found         [fleet.LegPrefill + 1]conversation.Found // the conversation, in the scope of each side
-	text          cache.Text                               // cached prefixes at all endpoints
+	lookups       cache.Lookups                            // cached prefixes at all endpoints
 	free          split.Free
 	turn          admission.Turn
 	members       []pool.Member // of a selection

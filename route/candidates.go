@@ -154,7 +154,7 @@ func (r *readers) shortlisted(q *asked, s *search, prompt *cache.Prompt, a *sele
 	q.noteExcluded(r.registry)
 	list := &q.list
 	r.shortlist.Begin(list, p.Slots(), shortlist.Request{
-		Tokens: q.size.Tokens, Cached: r.cache.Look(&q.text, prompt, p.Member(0).Model()),
+		Tokens: q.size.Tokens, Cached: r.cache.Look(&q.lookups, prompt, p.Member(0).Model()),
 		Hash: placeHash(q.req, s.who.ID), Seed: q.req.Seed, Not: q.not,
 	})
 	census := health.Census{All: p.Len() - len(list.Unverified)}

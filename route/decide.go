@@ -53,7 +53,7 @@ func (r *Router) DecideInto(now time.Time, req *fleet.Request, p *Made) error {
 // plan chooses the endpoints for the answer, for the prompt, or both, or finds that the turn is to be held, or that it
 // would have to be queued and the queue is full.
 func (r *readers) plan(q *asked, seen *noticed) (c chosen, err error) {
-	seen.missed = r.cache.Begin(&q.text)
+	seen.missed = r.cache.Begin(&q.lookups)
 	switch q.req.Leg {
 	case fleet.LegPrefill:
 		err = r.choosePrefill(q, seen, &c)
@@ -109,7 +109,7 @@ func (r *Router) note(q *asked, seen *noticed) (said learnt.Announcement) {
 		said = r.conversations.Announce(q.scope(fleet.LegUnsplit), q.req, q.who)
 	}
 	r.conversations.Note(q.now, q.scope(fleet.LegUnsplit), q.req, q.who)
-	r.cache.Note(&q.text, seen.missed)
+	r.cache.Note(&q.lookups, seen.missed)
 	return said
 }
 

@@ -116,7 +116,7 @@ func (r *Router) expectMiss(q *asked, p *placement, res *reservation) miss.Expec
 		if v.Home >= 0 {
 			cached = v.Candidates[v.Home].Blocks
 		}
-		names := r.cache.Names(&q.text, q.req, q.size.Tokens, of.Chosen.Model)
+		names := r.cache.Names(&q.lookups, q.req, q.size.Tokens, of.Chosen.Model)
 		of.Last, of.Differs = last, cache.DifferenceOf(names, last.Bytes, last.Marks, cached)
 		of.Work = int(float64(r.cache.Work(res.index, last.Flow)) * q.pool.TokensPerByte())
 	}

@@ -199,23 +199,17 @@ func (r *readers) fillAgain(q *asked, seen *noticed, s search, other string) (f 
 	if f.forced == pick.ReasonHolder { // of two legs a pin forces the choice, not the place of a stored response
 		f.forced = ""
 	}
-	if r.keepPairs(q, &f, other); len(f.view.Candidates) == 0 {
+	if ep := r.registry.Named(other); ep.Exists() { // then only rows that pair with it stay
+		at := pick.Endpoint{Slot: ep.Slot(), Kind: ep.Kind(), Model: f.model} // the model that the rows have
+		if m, ok := q.pool.MemberAt(ep); ok && at.Model == "" {
+			at.Model = m.Model()
+		}
+		narrow(f.view, func(row int) bool { return split.Pairs(&at, &f.view.Candidates[row].Endpoint) })
+	}
+	if len(f.view.Candidates) == 0 {
 		return f, r.noEndpoint(q, &s, f.model)
 	}
 	return f, nil
-}
-
-// keepPairs drops the rows that cannot take one leg of a request whose other leg is at an endpoint.
-func (r *readers) keepPairs(q *asked, f *filled, other string) {
-	ep := r.registry.Named(other)
-	if !ep.Exists() {
-		return
-	}
-	at := pick.Endpoint{Slot: ep.Slot(), Kind: ep.Kind(), Model: f.model} // the model that the rows have
-	if m, ok := q.pool.MemberAt(ep); ok && at.Model == "" {
-		at.Model = m.Model()
-	}
-	narrow(f.view, func(row int) bool { return split.Pairs(&at, &f.view.Candidates[row].Endpoint) })
 }
 
 // prefillSide is the conversation in the scope of the prefill side.

@@ -69,7 +69,7 @@ func (r *Router) reserve(q *asked, p *placement, ep registry.Endpoint, readyMs f
 	job := r.enter(now, now, res, w)
 	made.Queued, made.AtLimit, made.Greedy = job.Queued, job.AtLimit, job.Greedy
 	prompt := r.readers.prompt(q, v.Leg, p.who)
-	r.cache.Open(res.index, v, p.choice.Index, &q.text, &prompt)
+	r.cache.Open(res.index, v, p.choice.Index, &q.lookups, &prompt)
 	made.Lease = res.lease()
 	res.decision = *made
 	return res

@@ -39,7 +39,7 @@ func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error)
 	if !who.Known {
 		home = rowNamed(who.Hint, rows)
 	}
-	cached, found, missed := r.cache.Predict(&q.text, &prompt, at, home, seen.missed, q.cached)
+	cached, found, missed := r.cache.Predict(&q.lookups, &prompt, at, home, seen.missed, q.cached)
 	q.cached, seen.missed = cached, missed
 	newcomer := backlog.Newcomer{
 		Asker: q.asker, Now: q.now, PromptTokens: q.size.Tokens, OutputTokens: q.pool.ExpectedOutput(q.req),
@@ -85,7 +85,7 @@ func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error)
 		PromptTokens: q.size.Tokens, OutputTokens: newcomer.OutputTokens, Hash: placeHash(q.req, who.ID),
 	}
 	if r.needs.Sharers && first && mayGoElsewhere(v) {
-		q.sharers[leg] = r.cache.Sharers(&q.text, &prompt, at, cached, q.sharers[leg])
+		q.sharers[leg] = r.cache.Sharers(&q.lookups, &prompt, at, cached, q.sharers[leg])
 		v.Sharers = q.sharers[leg]
 	}
 	v.LaterTurns, v.TurnTokens = q.pool.Turns(leg, r.without)

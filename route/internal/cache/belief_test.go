@@ -109,7 +109,7 @@ func (b *believer) place(t *rapid.T) {
 		Request: req, Now: b.now, Size: model.Prompt(req, size.Last{}), TokensPerByte: model.TokensPerByte,
 		CountsActive: true,
 	}
-	var x Text
+	var x Lookups
 	missed := b.t.Begin(&x)
 	if heard {
 		b.t.look(&x, req, "")
@@ -302,7 +302,7 @@ func (b *believer) check(t *rapid.T) {
 		}
 	}
 	for _, w := range b.asked {
-		var x Text
+		var x Lookups
 		c := w.content()
 		b.t.look(&x, &fleet.Request{Content: &c}, "")
 		for slot := range b.computed {
@@ -337,7 +337,7 @@ func TestNothingUnbackedIsBelieved(t *testing.T) {
 		}
 		unbacked := func(t *rapid.T) {
 			for _, w := range b.asked {
-				var x Text
+				var x Lookups
 				c := w.content()
 				b.t.look(&x, &fleet.Request{Content: &c}, "")
 				for slot := range b.computed {
@@ -369,7 +369,7 @@ func TestRowsOfSeveralModels(t *testing.T) {
 		req := &fleet.Request{Content: &c, PromptBytes: c.Bytes}
 		p := &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, size.Last{})}
 		p.TokensPerByte = model.TokensPerByte
-		ask := func(x *Text) []pick.Candidate {
+		ask := func(x *Lookups) []pick.Candidate {
 			rows := make([]pick.Candidate, len(order))
 			for i, model := range order {
 				at := &rows[i].Endpoint
@@ -383,7 +383,7 @@ func TestRowsOfSeveralModels(t *testing.T) {
 			}
 			return rows
 		}
-		var x Text
+		var x Lookups
 		for i := range order { // to each of them a decode leg is on its way
 			v := &pick.View{Leg: fleet.LegDecode, PromptTokens: p.Size.Tokens, Candidates: ask(&x)}
 			b.t.Open(b.next, v, i, &x, p)
@@ -416,7 +416,7 @@ func TestTransfersThatBringNothing(t *testing.T) {
 			req := &fleet.Request{Content: &content, PromptBytes: content.Bytes}
 			p := &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, size.Last{})}
 			p.TokensPerByte = model.TokensPerByte
-			var x Text
+			var x Lookups
 			ask := func() []pick.Candidate {
 				rows := make([]pick.Candidate, 1)
 				at := &rows[0].Endpoint
@@ -476,12 +476,12 @@ func TestRefusedPrompts(t *testing.T) {
 			table.AddEndpoint(0)
 			table.Describe(0, Facts{CacheTokens: tt.cache})
 			model, now, next := size.NewModel(), time.Unix(1_700_000_000, 0), uint32(0)
-			prompt := func(w text) (*Text, *Prompt, *pick.View) {
+			prompt := func(w text) (*Lookups, *Prompt, *pick.View) {
 				content := w.content()
 				req := &fleet.Request{Content: &content, PromptBytes: content.Bytes, MaxTokens: tt.answer}
 				p := &Prompt{Request: req, Now: now, Size: model.Prompt(req, size.Last{}), TokensPerByte: 0.25}
 				p.Size.Tokens = len(w) * perBlock
-				x, v := &Text{}, &pick.View{Now: now, PromptTokens: p.Size.Tokens}
+				x, v := &Lookups{}, &pick.View{Now: now, PromptTokens: p.Size.Tokens}
 				missed := table.Begin(x)
 				v.Candidates = []pick.Candidate{{Endpoint: pick.Endpoint{
 					Epoch: table.Epoch(0), Context: tt.context, CacheTokens: tt.cache,

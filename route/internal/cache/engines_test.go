@@ -94,7 +94,7 @@ func key(chat string, req *fleet.Request) string {
 }
 
 // predict is what is predicted of a request at each engine.
-func (e *engines) predict(x *Text, chat string, req *fleet.Request) (*pick.View, *Prompt) {
+func (e *engines) predict(x *Lookups, chat string, req *fleet.Request) (*pick.View, *Prompt) {
 	home := e.homes[key(chat, req)]
 	p := &Prompt{
 		Request: req, Now: e.now, Size: e.size.Prompt(req, size.Last{Bytes: home.Bytes, Tokens: home.Prompt}),
@@ -122,7 +122,7 @@ func (e *engines) predict(x *Text, chat string, req *fleet.Request) (*pick.View,
 
 // place opens a lease, and returns how many tokens are predicted to be cached.
 func (e *engines) place(slot int, chat string, req *fleet.Request) (n uint32, cached int) {
-	var x Text
+	var x Lookups
 	v, p := e.predict(&x, chat, req)
 	n, e.next = e.next, e.next+1
 	e.Open(n, v, slot, &x, p)

@@ -52,7 +52,7 @@ func TestEventsOfModels(t *testing.T) {
 			tokens := words(slot, 640)
 			e.told(slot, fmt.Sprint(slot), fmt.Sprint(slot), tokens, 0)
 			e.tell(slot, removedFrom(tokens, 25))
-			var x Text
+			var x Lookups
 			v, _ := e.predict(&x, "", said(words(slot, 800)))
 			for i, c := range v.Candidates {
 				if want := map[bool]int{true: 400}[i == slot]; c.CachedTokens != want {
@@ -263,7 +263,7 @@ func TestUnheardEvents(t *testing.T) {
 	e.Computed(e.now, n)
 	asked := e.now
 	ask := func() int { // no time passes
-		var x Text
+		var x Lookups
 		v, _ := e.predict(&x, "x", said(words(1, 800)))
 		return v.Candidates[0].CachedTokens
 	}
@@ -367,7 +367,7 @@ func TestEventsByText(t *testing.T) {
 	e.want("the same text", 1, "y", said(tokens), 624)
 	e.want("a longer text", 1, "z", said(words(1, 800)), 640)
 	e.want("another text", 1, "z", said(words(2, 640)), 0)
-	var x Text
+	var x Lookups
 	p := Prompt{Request: said(tokens), Size: e.size.Prompt(said(tokens), size.Last{})}
 	e.Begin(&x)
 	if got := e.Look(&x, &p, "m"); !slices.Equal(got, []int32{640, 624}) {
@@ -413,7 +413,7 @@ func BenchmarkIDs(b *testing.B) {
 					e.tell(slot, storedFrom(tokens[:1600], 16<<(slot/models), 0, ""))
 				}
 				req := withIDs(tokens, false)
-				var x Text
+				var x Lookups
 				for b.Loop() {
 					e.predict(&x, "", req)
 				}

@@ -50,7 +50,7 @@ func (l *lease) prompts() iter.Seq2[int, []uint64] {
 // adds is how many blocks a lease's prompt adds to what its endpoint was estimated to have.
 func (l *lease) adds() int { return blocks.Reach(len(l.chain)) - blocks.Reach(l.depth) }
 
-func (r Reader) lookListed(x *Text, req *fleet.Request, q *fleet.Listed, model string) {
+func (r Reader) lookListed(x *Lookups, req *fleet.Request, q *fleet.Listed, model string) {
 	x.done = 0
 	x.next(model)
 	x.keys = blocks.Keys(x.keys, blocks.Scope(model, req.Tenant, req.Content), &fleet.Content{Blocks: q.Blocks})
@@ -58,7 +58,7 @@ func (r Reader) lookListed(x *Text, req *fleet.Request, q *fleet.Listed, model s
 }
 
 // predictList sums what each endpoint holds of the prompts of a request with several.
-func (r Reader) predictList(x *Text, p *Prompt, at pick.Endpoints, cached []pick.Cached) {
+func (r Reader) predictList(x *Lookups, p *Prompt, at pick.Endpoints, cached []pick.Cached) {
 	for i := range cached {
 		cached[i].Exact = true
 	}
@@ -70,7 +70,7 @@ func (r Reader) predictList(x *Text, p *Prompt, at pick.Endpoints, cached []pick
 }
 
 // addListed adds what each endpoint holds of one prompt.
-func (r Reader) addListed(x *Text, p *Prompt, q *fleet.Listed, at pick.Endpoints, cached []pick.Cached) {
+func (r Reader) addListed(x *Lookups, p *Prompt, q *fleet.Listed, at pick.Endpoints, cached []pick.Cached) {
 	x.ids.Of(q.Tokens)
 	one := *p
 	one.Size = p.Size.Listed(q)
@@ -90,7 +90,7 @@ func (r Reader) addListed(x *Text, p *Prompt, q *fleet.Listed, at pick.Endpoints
 }
 
 // enterList adds the blocks of several prompts to their endpoint's estimated content.
-func (t *Table) enterList(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Text, p *Prompt) {
+func (t *Table) enterList(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Lookups, p *Prompt) {
 	all := p.Request.Content.List
 	t.limit(e, p.TokensPerByte)
 	before, more := t.index.Units(c.Slot), 0

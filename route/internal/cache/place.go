@@ -11,7 +11,7 @@ import (
 )
 
 // Open records that a request was placed at a row's endpoint under lease n.
-func (t *Table) Open(n uint32, v *pick.View, row int, x *Text, p *Prompt) {
+func (t *Table) Open(n uint32, v *pick.View, row int, x *Lookups, p *Prompt) {
 	c := &v.Candidates[row]
 	l := t.leases.Grow(int(n))
 	e := t.endpoints.Get(c.Slot)
@@ -37,7 +37,7 @@ func (e *endpoint) refuses(prompt, context int) bool {
 	return context > 0 && prompt > context || e.facts.CacheTokens > 0 && int64(prompt) > e.facts.CacheTokens
 }
 
-func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Text, p *Prompt) {
+func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Lookups, p *Prompt) {
 	t.look(x, p.Request, c.Model)
 	t.lookInEvents(x, p)
 	t.Events.Note(n, &x.chain, &x.ids, p.Size.Tokens, c.Adapter)

@@ -23,7 +23,7 @@ type Found struct {
 // occupy. home is the index of the conversation's home, -1 for none. memory is for the result. m is what this
 // decision's prompts have missed so far; it comes back with this one's added.
 func (r Reader) Predict(
-	x *Text, p *Prompt, at pick.Endpoints, home int, m Missed, memory []pick.Cached,
+	x *Lookups, p *Prompt, at pick.Endpoints, home int, m Missed, memory []pick.Cached,
 ) ([]pick.Cached, Found, Missed) {
 	cached := slices.Grow(memory[:0], at.Len())[:at.Len()]
 	clear(cached)
@@ -50,7 +50,7 @@ func (r Reader) Predict(
 }
 
 func (r Reader) find(
-	x *Text, p *Prompt, at pick.Endpoints, home int, m Missed, cached []pick.Cached,
+	x *Lookups, p *Prompt, at pick.Endpoints, home int, m Missed, cached []pick.Cached,
 ) (all Found, _ Missed) {
 	req := p.Request
 	if req.ReadsNoCache {
@@ -103,7 +103,7 @@ func Partial(tokens int) int { return tokens/16 + fleet.BlockBytes }
 
 // findFar says what of the predicted tokens only a second tier has. Until as much is known as an engine's own memory
 // holds, nothing is said.
-func (r Reader) findFar(x *Text, p *Prompt, at pick.Endpoints, cached []pick.Cached) {
+func (r Reader) findFar(x *Lookups, p *Prompt, at pick.Endpoints, cached []pick.Cached) {
 	if r.t.near == nil {
 		return
 	}
@@ -147,7 +147,7 @@ func (r Reader) predictHome(p *Prompt, c *pick.Endpoint, h *pick.Cached) {
 }
 
 // merge replaces predictions by what KV events say, where they are complete.
-func (r Reader) merge(x *Text, p *Prompt, at pick.Endpoints, cached []pick.Cached) {
+func (r Reader) merge(x *Lookups, p *Prompt, at pick.Endpoints, cached []pick.Cached) {
 	if r.lookInEvents(x, p); !x.chain.Known {
 		return
 	}
@@ -164,7 +164,7 @@ func (r Reader) merge(x *Text, p *Prompt, at pick.Endpoints, cached []pick.Cache
 }
 
 // exact is the tokens of the prompt cached according to events; ok is false where the events may be incomplete.
-func (r Reader) exact(x *Text, p *Prompt, c *pick.Endpoint, h *pick.Cached) (tokens int, ok bool) {
+func (r Reader) exact(x *Lookups, p *Prompt, c *pick.Endpoint, h *pick.Cached) (tokens int, ok bool) {
 	events := r.t.Events
 	if !events.Trusted(c.Slot) {
 		return 0, false
@@ -192,7 +192,7 @@ func (r Reader) tokensOf(p *Prompt, c *pick.Endpoint, depth int) int {
 
 // coming is the blocks that the prompt shares with another request that is being computed there, or whose events are
 // due.
-func (r Reader) coming(x *Text, p *Prompt, c *pick.Endpoint) int {
+func (r Reader) coming(x *Lookups, p *Prompt, c *pick.Endpoint) int {
 	e, most := r.t.endpoints.Get(c.Slot), 0
 	for _, a := range e.coming.groups {
 		most = a.prompts.common(&r.t.leases, x.keys, most)
@@ -203,7 +203,7 @@ func (r Reader) coming(x *Text, p *Prompt, c *pick.Endpoint) int {
 // present is the blocks of the prompt that are there now or computed before this request: of what only transfers are to
 // bring, nothing. A transfer that was announced while its blocks were not there says nothing of those that have been
 // computed or have arrived since.
-func (r Reader) present(x *Text, p *Prompt, c *pick.Endpoint, believed int) int {
+func (r Reader) present(x *Lookups, p *Prompt, c *pick.Endpoint, believed int) int {
 	present := believed
 	if c.Load.TransferRequests == 0 || !isText(p.Request, p.Size.Tokens) || r.t.without.Has(ablation.PendingTransfers) {
 		return present
@@ -230,7 +230,7 @@ func (r Reader) present(x *Text, p *Prompt, c *pick.Endpoint, believed int) int 
 }
 
 // countActive counts ActiveTokens and AddsTokens, for policies that ask for them.
-func (r Reader) countActive(x *Text, p *Prompt, at pick.Endpoints, cached []pick.Cached) {
+func (r Reader) countActive(x *Lookups, p *Prompt, at pick.Endpoints, cached []pick.Cached) {
 	perBlock := float64(p.TokensPerByte * fleet.BlockBytes)
 	for i := range at.Len() {
 		c, h := at.At(i), &cached[i]
@@ -248,7 +248,7 @@ func (r Reader) countActive(x *Text, p *Prompt, at pick.Endpoints, cached []pick
 // is as Predict found it, and memory is for the result. Of the many requests of an endpoint it looks at bound.Step, at
 // even distances.
 func (r Reader) Sharers(
-	x *Text, p *Prompt, at pick.Endpoints, cached []pick.Cached, memory []pick.Sharer,
+	x *Lookups, p *Prompt, at pick.Endpoints, cached []pick.Cached, memory []pick.Sharer,
 ) []pick.Sharer {
 	memory = memory[:0]
 	longest := 0

@@ -93,7 +93,7 @@ type site struct {
 	t       *Table
 	now     time.Time
 	rng     *rand.Rand
-	text    Text
+	text    Lookups
 	stream  *kvstream.Stream
 	seq     uint64
 	answers AnswerReuse

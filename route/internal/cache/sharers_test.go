@@ -17,10 +17,11 @@ func TestSharersOfMany(t *testing.T) {
 	b := newBeliever()
 	start := b.now
 	model := size.NewModel()
-	ask := func(w text) (x *Text, p *Prompt, v *pick.View, held []pick.Cached) {
+	ask := func(w text) (x *Lookups, p *Prompt, v *pick.View, held []pick.Cached) {
 		req := &fleet.Request{Content: new(fleet.Content), PromptBytes: len(w) * fleet.BlockBytes}
 		*req.Content = w.content()
-		x, p = new(Text), &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, size.Last{}), TokensPerByte: 0.25}
+		x = new(Lookups)
+		p = &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, size.Last{}), TokensPerByte: 0.25}
 		v = &pick.View{PromptTokens: p.Size.Tokens, FirstTurn: true, Candidates: []pick.Candidate{
 			{Endpoint: pick.Endpoint{Slot: 0, Epoch: b.t.Epoch(0)}},
 			{Endpoint: pick.Endpoint{Slot: 1, Epoch: b.t.Epoch(1)}},

@@ -30,8 +30,8 @@ type Prompt struct {
 	CountsActive  bool        // a policy asks for ActiveTokens and AddsTokens
 }
 
-// Text is the scratch memory of one decision: the prompt's block names and which endpoints hold them. It is reused.
-type Text struct {
+// Lookups is the memory of one decision: the prompt's block names and which endpoints hold them. It is used again.
+type Lookups struct {
 	*lookup           // the latest; nil before the first
 	done    int       // how many of lookups this decision has made
 	lookups []*lookup // one for each model
@@ -60,7 +60,7 @@ func isText(req *fleet.Request, tokens int) bool {
 
 // Names are the names of the prompt's blocks for a model, each of which stands for all before it; nil if its content is
 // unknown. They are valid until the next decision.
-func (r Reader) Names(x *Text, req *fleet.Request, tokens int, model string) []uint64 {
+func (r Reader) Names(x *Lookups, req *fleet.Request, tokens int, model string) []uint64 {
 	if !isText(req, tokens) {
 		return nil
 	}
@@ -69,14 +69,14 @@ func (r Reader) Names(x *Text, req *fleet.Request, tokens int, model string) []u
 }
 
 // Begin resets x for a decision.
-func (r Reader) Begin(x *Text) Missed {
+func (r Reader) Begin(x *Lookups) Missed {
 	x.lookup, x.done = nil, 0
 	x.ids.Of(nil)
 	return Missed{r.t.missed}
 }
 
 // look finds the endpoints that hold blocks of the prompt for a model.
-func (r Reader) look(x *Text, req *fleet.Request, model string) {
+func (r Reader) look(x *Lookups, req *fleet.Request, model string) {
 	for _, l := range x.lookups[:x.done] {
 		if l.model == model {
 			x.lookup = l
@@ -92,7 +92,7 @@ func (r Reader) look(x *Text, req *fleet.Request, model string) {
 }
 
 // next begins the lookup for another model. Of more than bound.Few the last are made anew each time.
-func (x *Text) next(model string) {
+func (x *Lookups) next(model string) {
 	if x.done == len(x.lookups) && x.done < bound.Few {
 		x.lookups = append(x.lookups, &lookup{})
 	}
@@ -103,7 +103,7 @@ func (x *Text) next(model string) {
 
 // Look looks a prompt up before its endpoints are known, which all serve it by one model name. The result is how many
 // of its tokens each slot is believed to hold; it may be shorter than there are slots.
-func (r Reader) Look(x *Text, p *Prompt, model string) []int32 {
+func (r Reader) Look(x *Lookups, p *Prompt, model string) []int32 {
 	if !isText(p.Request, p.Size.Tokens) {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (r Reader) Look(x *Text, p *Prompt, model string) []int32 {
 }
 
 // lookInEvents finds what events say of the prompt, by the names of the latest model that it was looked up for.
-func (r Reader) lookInEvents(x *Text, p *Prompt) {
+func (r Reader) lookInEvents(x *Lookups, p *Prompt) {
 	if !x.chained {
 		r.t.Events.Find(&x.chain, p.Request.Tenant, p.Session, x.keys, &x.matches)
 		x.ids.Of(p.Request.Tokens)
@@ -140,7 +140,7 @@ func (r Reader) lookInEvents(x *Text, p *Prompt) {
 }
 
 // Note stores a decision's findings, before Open or without it.
-func (t *Table) Note(x *Text, m Missed) {
+func (t *Table) Note(x *Lookups, m Missed) {
 	t.missed = m.tokens
 	for _, l := range x.lookups[:x.done] {
 		t.Events.Touch(&l.chain)

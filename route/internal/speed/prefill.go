@@ -39,16 +39,16 @@ type pace struct{ perToken, fixed float64 }
 
 // paceOf is an endpoint's pace, learnt or default, with its provisional samples.
 func (t *Table) paceOf(s *prefill) pace {
-	p := t.settled(s)
+	p := t.paceOfEnded(s)
 	if !t.without.Has(ablation.PromptSpeed) {
 		p.perToken = s.withEarly(p.perToken)
 	}
 	return p
 }
 
-// settled is an endpoint's pace from finished answers: its own, as far as it has computed enough to tell, else the
+// paceOfEnded is an endpoint's pace from ended answers: its own, as far as it has computed enough to tell, else the
 // fleet's. One that was judged slow by a few short prompts gets few more, so its own alone would stay wrong.
-func (t *Table) settled(s *prefill) pace {
+func (t *Table) paceOfEnded(s *prefill) pace {
 	p := pace{t.fleet.PerToken, float64(t.fleet.Fixed)}
 	if s.Samples > 0 {
 		p = s.beside(p)
@@ -67,7 +67,7 @@ func (t *Table) learnPrompt(now time.Time, j *backlog.Job) {
 	e := t.endpoints.Get(j.Slot)
 	s := &e.prefill
 	changed := s.computed(now, j)
-	settled := t.settled(s)
+	settled := t.paceOfEnded(s)
 	if !t.without.Has(ablation.Provisional) {
 		for i := range changed {
 			s.guess(&changed[i], settled)
@@ -82,7 +82,7 @@ func (t *Table) learnPrompt(now time.Time, j *backlog.Job) {
 func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
 	e := t.endpoints.Get(j.Slot)
 	s := &e.prefill
-	settled := t.settled(s)
+	settled := t.paceOfEnded(s)
 	cached := j.CachedTokens
 	if u.CachedKnown {
 		cached = u.CachedTokens

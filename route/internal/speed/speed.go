@@ -163,7 +163,7 @@ func (r Reader) DecodePace(slot, others int) (a pick.DecodePace) {
 // OwnMsPerToken is the prefill time per token from an endpoint's own finished requests; 0 before the first.
 func (r Reader) OwnMsPerToken(slot int) (perToken float64) {
 	if p := &r.t.endpoints.Get(slot).prefill; p.Samples > 0 {
-		return r.t.settled(p).perToken
+		return r.t.paceOfEnded(p).perToken
 	}
 	return 0
 }
