@@ -240,3 +240,41 @@ func TestPipelinedRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftBeforeItIsPlaced: a request whose client has left by the time that its body is read, as those that reset each
+// stream at once, is not placed, and counts as that of one who left.
+func TestLeftBeforeItIsPlaced(t *testing.T) {
+	r := newRig(t, proxy.Config{}, answers(200, `{"choices":[]}`))
+	ctx, leave := context.WithCancel(t.Context())
+	req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions", lastRead{
+		strings.NewReader(leavingBody), leave,
+	})
+	req.ContentLength = int64(len(leavingBody))
+	req.Header.Set("Content-Type", "application/json")
+	func() {
+		defer func() { _ = recover() }() // http.ErrAbortHandler: there is nobody to answer
+		r.proxy.ServeHTTP(httptest.NewRecorder(), req)
+	}()
+	if n := r.fleet.Stats().Decisions; n != 0 {
+		t.Errorf("it was placed %d times", n)
+	}
+	if s := r.last(1); s.Status != 499 || s.Attempts != 0 {
+		t.Errorf("status %d after %d attempts", s.Status, s.Attempts)
+	}
+	r.booksBalance()
+	r.bodiesGone()
+}
+
+// lastRead is a body whose client leaves when all of it has been read.
+type lastRead struct {
+	*strings.Reader
+	leave func()
+}
+
+func (l lastRead) Read(p []byte) (int, error) {
+	n, err := l.Reader.Read(p)
+	if l.Len() == 0 {
+		l.leave()
+	}
+	return n, err
+}
