@@ -13,7 +13,8 @@ const mooncakeBlock = 512
 
 // mooncake reads the traces of the Mooncake paper (Qin et al., USENIX FAST 2025; kvcache-ai/Mooncake,
 // FAST25-release/traces). They do not name conversations: a request continues the one that last used its deepest known
-// id, if that is beyond the prefix common to all requests.
+// id, if that is beyond the prefix common to all requests. It contains that one's prompt if it is longer than that and
+// its answer, and begins like it otherwise.
 type mooncake struct {
 	t      *Trace
 	ids    map[idUnder]int32
@@ -109,7 +110,7 @@ func (m *mooncake) end() error {
 		session := len(t.Sessions)
 		if earlier >= 0 {
 			session = t.Turns[earlier].Session
-			turn.from = m.whole(earlier, depth)
+			turn.from = m.whole(&turn, earlier, depth)
 		} else {
 			t.Sessions = append(t.Sessions, Session{
 				ID: "c" + strconv.Itoa(session), Parent: -1, together: -1, After: -1,
@@ -138,11 +139,17 @@ func (m *mooncake) earlier(turn *Turn, lastUse []int32) (earlier int32, depth in
 	return -1, 0
 }
 
-// whole is the latest of a turn and its predecessors whose full blocks are all among the first depth ones. The last
-// block of a prompt is partial and has another id once the conversation continues.
-func (m *mooncake) whole(turn int32, depth int) int32 {
-	for turn >= 0 && m.t.Turns[turn].Prompt/mooncakeBlock > depth {
-		turn = m.t.Turns[turn].from
+// whole is the latest of an earlier turn and its predecessors that a turn continues: their full blocks are all among
+// the first depth ones, and the prompt is longer than theirs with the answer. The last block of a prompt is partial and
+// has another id once the conversation continues. Without the lengths, another question about the same text, which ends
+// in the same block, would continue the first one.
+func (m *mooncake) whole(t *Turn, earlier int32, depth int) int32 {
+	for earlier >= 0 {
+		e := &m.t.Turns[earlier]
+		if e.Prompt/mooncakeBlock <= depth && e.Prompt+e.Output < t.Prompt {
+			break
+		}
+		earlier = e.from
 	}
-	return turn
+	return earlier
 }

@@ -120,6 +120,9 @@ func TestMooncakeConversations(t *testing.T) {
 		line(1100, 0, 9, 10),            // c: has the common prefix only
 		line(2000, 0, 1, 11, 12),        // a, from its first turn: a branch
 		line(3000, 0, 3, 4, 13, 14, 15), // b, whose last block seems to have been full
+		line(1200, 0, 1, 16),            // a, from its first turn
+		line(1205, 0, 1, 17),            // too short for the turn before with its answer: its first turn again
+		line(1105, 0, 1, 18),            // too short for any: something else about the same text
 	}, "\n")), FormatAuto)
 	if err != nil {
 		t.Fatal(err)
@@ -128,10 +131,10 @@ func TestMooncakeConversations(t *testing.T) {
 	for _, x := range trace.Turns {
 		sessions, from = append(sessions, x.Session), append(from, int(x.from))
 	}
-	if got, want := fmt.Sprint(sessions), "[0 1 0 0 2 0 1]"; got != want {
+	if got, want := fmt.Sprint(sessions), "[0 1 0 0 2 0 1 0 0 0]"; got != want {
 		t.Errorf("conversations %s, want %s", got, want)
 	}
-	if got, want := fmt.Sprint(from), "[-1 -1 0 2 -1 0 1]"; got != want {
+	if got, want := fmt.Sprint(from), "[-1 -1 0 2 -1 0 1 0 0 -1]"; got != want {
 		t.Errorf("turns go on from %s, want %s", got, want)
 	}
 }
