@@ -213,19 +213,18 @@ type View struct {
 	Missed       float64 // recent share of evicted tokens that were requested again, 0 to 1
 	PromptTokens int     // estimate for the whole prompt
 	OutputTokens int     // expected answer tokens
-	// outstanding first turns that a further copy of what is cached of this prompt would serve; none unless this is a
-	// first turn too, and some endpoint has less of it cached and a shorter wait
-	Sharers []Sharer
+	// none unless this is a first turn too, and some endpoint has less of it cached and a shorter wait
+	Sharers Sharers
 	Hash    uint64 // hash key of the request: its conversation, or random
 	Beyond  Beyond // endpoints that may take the request and have no row, see Needs.Shortlist
 	Full    int    // endpoints that may take it and have no row, since their caches have no room for its session
 }
 
-// Sharer stands for outstanding first turns whose prompts begin with all that any endpoint has cached of a view's
-// prompt.
-type Sharer struct {
-	AgeMs float64 // since one of them was placed
-	Turns float64 // how many it stands for
+// Sharers are the outstanding first turns whose prompts begin with all that any endpoint has cached of a view's prompt:
+// a further copy of that would serve them.
+type Sharers struct {
+	Turns    float64 // how many they are
+	OldestMs float64 // since the first of them was placed
 }
 
 // Seed begins the random numbers of a decision about a leg: those of Rand, whose source is given.

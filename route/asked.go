@@ -51,7 +51,6 @@ type scratch struct {
 	serving       []pool.Member
 	servingOthers pool.Others
 	cached        []pick.Cached                         // of fill
-	sharers       [fleet.LegPrefill + 1][]pick.Sharer   // of fill, of each leg
 	shared        []int64                               // of admit, by row: tokens that members have there
 	views         [fleet.LegDecode + 1]pick.View        // of each leg
 	rows          [fleet.LegDecode + 1][]pick.Candidate // of these

@@ -159,7 +159,7 @@ func (sharersSeen) Needs() pick.Needs {
 func (sharersSeen) Hooks() pick.Hooks { return pick.Hooks{} }
 
 func (s sharersSeen) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
-	*s.n = len(v.Sharers)
+	*s.n = int(v.Sharers.Turns)
 	return pick.Choice{}
 }
 

@@ -85,8 +85,7 @@ func (r *readers) fill(q *asked, seen *noticed, s *search) (f filled, err error)
 		PromptTokens: q.size.Tokens, OutputTokens: newcomer.OutputTokens, Hash: placeHash(q.req, who.ID),
 	}
 	if r.needs.Sharers && first && mayGoElsewhere(v) {
-		q.sharers[leg] = r.cache.Sharers(&q.lookups, &prompt, at, cached, q.sharers[leg])
-		v.Sharers = q.sharers[leg]
+		v.Sharers = r.cache.Sharers(&q.lookups, &prompt, at, cached)
 	}
 	v.LaterTurns, v.TurnTokens = q.pool.Turns(leg, r.without)
 	return filled{v, a.forced, a.modelChoice}, nil

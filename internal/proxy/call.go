@@ -244,9 +244,6 @@ func (c *call) prepare() (err error) {
 	if err = c.read(); err != nil {
 		return err
 	}
-	if c.R.Context().Err() != nil { // as that of those who reset their streams at once: no lock is waited for
-		return errLeft
-	}
 	if err = c.identify(); err != nil {
 		return err
 	}

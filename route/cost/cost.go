@@ -144,21 +144,18 @@ func delayed(rate float64, c *pick.Candidate, prefill, most float64) float64 {
 }
 
 // saved is what a copy of all that is cached of the prompt saves those who come later, in ms. What has been asked for
-// over some time is expected to be asked for as long again (Lindy's law): so as many come once the copy is there as
-// came longer ago than it takes to be there. Each waits less by the difference of the waits, or by what it would
-// compute here otherwise, times the share of such requests: as far as it is they that make each other wait.
-func (s *Scope) saved(v *pick.View, c *pick.Candidate, prefill float64) (ms float64) {
+// over a time a is asked for until x later with the chance a / (a+x) (Lindy's law), and then as often again as it was:
+// so many come once the copy is there, which is after its wait and prefill. Each waits less by the difference of the
+// waits, or by what it would compute here otherwise, times the share of such requests: as far as it is they that make
+// each other wait.
+func (s *Scope) saved(v *pick.View, c *pick.Candidate, prefill float64) float64 {
 	lacks := float64(float64(v.MostCached-c.CachedTokens) * v.PerToken(c))
 	each := min(s.warmest-c.WaitMs, lacks) * s.sharers
-	if each <= 0 {
+	lasts, then := v.Sharers.OldestMs, c.WaitMs+prefill
+	if each <= 0 || lasts <= 0 {
 		return 0
 	}
-	for _, o := range v.Sharers {
-		if o.AgeMs > c.WaitMs+prefill {
-			ms += float64(o.Turns * each)
-		}
-	}
-	return ms
+	return float64(float64(each*v.Sharers.Turns)*lasts) / (lasts + then)
 }
 
 // Uncached is how many tokens are to be computed, or of a decode leg transferred: those of the prompt that are not
@@ -270,7 +267,7 @@ func ForChoice(v *pick.View) Scope {
 		firstTurns: firstTurns(v), heaviest: heaviest(v), taken: product{rest: 1},
 		waits: lowest{pick.None, math.Inf(1), math.Inf(1)}, warmest: math.Inf(1),
 	}
-	working, sharers := 0, 0.0
+	working := 0
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		s.waits.add(c.Slot, c.WaitMs)
@@ -279,10 +276,7 @@ func ForChoice(v *pick.View) Scope {
 			s.warmest, working = min(s.warmest, c.WaitMs), working+c.Load.Working()
 		}
 	}
-	for _, o := range v.Sharers {
-		sharers += o.Turns
-	}
-	s.sharers = min(1, sharers/float64(max(1, working)))
+	s.sharers = min(1, v.Sharers.Turns/float64(max(1, working)))
 	return s
 }
 

@@ -161,7 +161,7 @@ func TestPartsAddUp(t *testing.T) {
 			}).Draw(t, "leg"),
 			LaterTurns: draw("later", 10), Watched: draw("watched", 1), Interference: draw("interference", 1),
 			AnswerWaitCost: draw("answer", 3), MostCached: 900,
-			Sharers: []pick.Sharer{{AgeMs: draw("age", 2000), Turns: 3}},
+			Sharers: pick.Sharers{OldestMs: draw("age", 2000), Turns: 3},
 		}
 		for range 2 {
 			v.Candidates = append(v.Candidates, pick.Candidate{
@@ -215,7 +215,7 @@ func TestCopy(t *testing.T) {
 		return &pick.View{
 			FirstTurn: true, PromptTokens: 11_000, MostCached: 10_000,
 			Candidates: []pick.Candidate{row(0, 0, 200), row(1, 10_000, 600), row(2, 10_000, 800)},
-			Sharers:    []pick.Sharer{{AgeMs: 5000, Turns: 2}, {AgeMs: 1301, Turns: 1}, {AgeMs: 1299, Turns: 7}},
+			Sharers:    pick.Sharers{Turns: 10, OldestMs: 3900},
 		}
 	}
 	for _, c := range []struct {
@@ -223,14 +223,18 @@ func TestCopy(t *testing.T) {
 		change func(v *pick.View)
 		want   float64
 	}{
-		{"three came before it would be there", func(*pick.View) {}, -3 * 400},
+		{"they have come for three times as long as it takes", func(*pick.View) {}, -10 * 400 * 3. / 4},
 		{"two thirds of the requests there do", func(v *pick.View) {
 			v.Candidates[1].Load, v.Candidates[2].Load = fleet.Load{Requests: 9}, fleet.Load{Requests: 6}
-		}, -3 * 400 * 10. / 15},
-		{"the burst is over by then", func(v *pick.View) { v.Sharers = v.Sharers[2:] }, 0},
-		{"nobody shares it", func(v *pick.View) { v.Sharers = nil }, 0},
+		}, -10 * 400 * 3. / 4 * 10 / 15},
+		{"a burst that has just begun", func(v *pick.View) { v.Sharers.OldestMs = 13 }, -10 * 400 / 101.},
+		{"all in this millisecond", func(v *pick.View) { v.Sharers.OldestMs = 0 }, 0},
+		{"nobody shares it", func(v *pick.View) { v.Sharers = pick.Sharers{} }, 0},
 		{"the wait is as long here", func(v *pick.View) { v.Candidates[0].WaitMs = 600 }, 0},
-		{"little is missing, and soon there", func(v *pick.View) { v.Candidates[0].CachedTokens = 9900 }, -10 * 10},
+		{
+			"little is missing, and soon there", func(v *pick.View) { v.Candidates[0].CachedTokens = 9900 },
+			-10 * 10 * 3900. / (3900 + 200 + 110),
+		},
 		{"nothing is missing", func(v *pick.View) { v.Candidates[0].CachedTokens = 10_000 }, 0},
 		{"a cache is transferred", func(v *pick.View) {
 			v.Leg, v.Candidates[0].Link.MsPerToken = fleet.LegDecode, 0.1

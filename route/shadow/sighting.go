@@ -58,12 +58,12 @@ func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
 	if s.chosen == len(v.Candidates) {
 		return false
 	}
-	candidates, sharers := append(s.view.Candidates[:0], v.Candidates...), append(s.view.Sharers[:0], v.Sharers...)
+	candidates := append(s.view.Candidates[:0], v.Candidates...)
 	for i := range candidates {
 		candidates[i].Terms = pick.Terms{}
 	}
 	s.view = *v
-	s.view.Candidates, s.view.Sharers, s.view.Rand, s.view.Source = candidates, sharers, nil, nil
+	s.view.Candidates, s.view.Rand, s.view.Source = candidates, nil, nil
 	s.request = *req
 	s.request.Trail, s.request.Exclude, s.request.Owned = nil, nil, nil
 	s.request.Tried, s.request.TriedPrefill, s.request.Refused, s.request.Lacking = nil, nil, nil, nil

@@ -37,6 +37,7 @@ func sharedBy(a, b text) (n int) {
 // sent is an outstanding request of the model.
 type sent struct {
 	slot  int
+	at    time.Time
 	texts []text
 	done  bool // its first byte has come
 	stale bool // the cache was lost after it was placed
@@ -83,7 +84,7 @@ func (b *believer) draw(t *rapid.T) text {
 // place opens a lease as this router does, or as it hears of another's.
 func (b *believer) place(t *rapid.T) {
 	b.now = b.now.Add(time.Millisecond)
-	s := &sent{slot: rapid.IntRange(0, 2).Draw(t, "slot"), texts: []text{b.draw(t)}}
+	s := &sent{slot: rapid.IntRange(0, 2).Draw(t, "slot"), at: b.now, texts: []text{b.draw(t)}}
 	n := b.next
 	if k := len(b.free); k > 0 {
 		n, b.free = b.free[k-1], b.free[:k-1]
@@ -134,7 +135,7 @@ func (b *believer) place(t *rapid.T) {
 			}
 		}
 		if !listed {
-			b.checkSharers(t, s.texts[0], b.t.Sharers(&x, p, pick.EndpointsOf(v.Candidates), held, nil), held)
+			b.checkSharers(t, s.texts[0], b.t.Sharers(&x, p, pick.EndpointsOf(v.Candidates), held), held)
 		}
 		if all.Counted == listed {
 			t.Fatalf("what is active is counted: %t, with several prompts: %t", all.Counted, listed)
@@ -146,22 +147,22 @@ func (b *believer) place(t *rapid.T) {
 }
 
 // checkSharers compares those who share what is cached of a text with all that are outstanding.
-func (b *believer) checkSharers(t *rapid.T, w text, got []pick.Sharer, held []pick.Cached) {
-	longest, want, turns := 0, 0, 0.0
+func (b *believer) checkSharers(t *rapid.T, w text, got pick.Sharers, held []pick.Cached) {
+	longest, want, oldest := 0, 0, 0.0
 	for _, h := range held {
 		longest = max(longest, h.Blocks)
 	}
 	for _, n := range b.order {
 		if s := b.live[n]; s.first && len(s.texts) == 1 && longest > 0 && sharedBy(w, s.texts[0]) >= longest &&
 			held[s.slot].Blocks == longest {
-			want++
+			want, oldest = want+1, max(oldest, fleet.Ms(b.now.Sub(s.at)))
 		}
 	}
-	for _, o := range got {
-		turns += o.Turns
+	if float64(want) != got.Turns {
+		t.Fatalf("%v first turns share %d blocks, want %d", got.Turns, longest, want)
 	}
-	if float64(want) != turns {
-		t.Fatalf("%v first turns share %d blocks, want %d", turns, longest, want)
+	if got.OldestMs != oldest {
+		t.Fatalf("the first was placed %v ms ago, want %v", got.OldestMs, oldest)
 	}
 }
 

@@ -245,18 +245,14 @@ func (r Reader) countActive(x *Lookups, p *Prompt, at pick.Endpoints, cached []p
 
 // Sharers are the outstanding first turns whose prompts begin with all blocks of this one that any endpoint is believed
 // to hold. All of them are at endpoints that hold these: the blocks of a request are believed to be where it is. cached
-// is as Predict found it, and memory is for the result. Of the many requests of an endpoint it looks at bound.Step, at
-// even distances.
-func (r Reader) Sharers(
-	x *Lookups, p *Prompt, at pick.Endpoints, cached []pick.Cached, memory []pick.Sharer,
-) []pick.Sharer {
-	memory = memory[:0]
+// is as Predict found it. Of the many requests of an endpoint it looks at bound.Step, at even distances.
+func (r Reader) Sharers(x *Lookups, p *Prompt, at pick.Endpoints, cached []pick.Cached) (s pick.Sharers) {
 	longest := 0
 	for i := range cached {
 		longest = max(longest, cached[i].Blocks)
 	}
 	if !isText(p.Request, p.Size.Tokens) || longest == 0 {
-		return memory
+		return s
 	}
 	for i := range cached {
 		if cached[i].Blocks < longest {
@@ -268,9 +264,10 @@ func (r Reader) Sharers(
 		each := max(1, float64(len(sharing))/bound.Step)
 		for k := 0.0; int(k) < len(sharing); k += each {
 			if l := r.t.leases.Get(int(sharing[int(k)].lease)); l.first {
-				memory = append(memory, pick.Sharer{AgeMs: fleet.Ms(p.Now.Sub(l.placed)), Turns: each})
+				s.Turns += each
+				s.OldestMs = max(s.OldestMs, fleet.Ms(p.Now.Sub(l.placed)))
 			}
 		}
 	}
-	return memory
+	return s
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/size"
 )
 
@@ -43,19 +42,15 @@ func TestSharersOfMany(t *testing.T) {
 	}
 	b.now = start.Add(requests * time.Millisecond)
 	x, p, v, held := ask(make(text, shared+1))
-	got := b.t.Sharers(x, p, pick.EndpointsOf(v.Candidates), held, nil)
-	turns, age := 0.0, 0.0
-	for _, o := range got {
-		turns, age = turns+o.Turns, age+o.Turns*o.AgeMs
+	got := b.t.Sharers(x, p, pick.EndpointsOf(v.Candidates), held)
+	if math.Abs(got.Turns-requests/2) > 1e-6 {
+		t.Errorf("%v of them, want %d", got.Turns, requests/2)
 	}
-	if len(got) > bound.Step || math.Abs(turns-requests/2) > 1e-6 {
-		t.Errorf("%d of them stand for %v, want %d", len(got), turns, requests/2)
-	}
-	if age /= turns; math.Abs(age-requests/2) > requests/4 {
-		t.Errorf("they are %v ms old on average, want about %d", age, requests/2)
+	if math.Abs(got.OldestMs-requests) > requests/4 {
+		t.Errorf("the first was placed %v ms ago, want about %d", got.OldestMs, requests)
 	}
 	if n := testing.AllocsPerRun(20, func() {
-		got = b.t.Sharers(x, p, pick.EndpointsOf(v.Candidates), held, got)
+		got = b.t.Sharers(x, p, pick.EndpointsOf(v.Candidates), held)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
