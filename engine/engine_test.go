@@ -235,6 +235,7 @@ func sglangPriorities(enabled string, want fleet.Precedence) readCase {
 }
 
 func TestReadOthers(t *testing.T) {
+	busySlot := []fleet.SlotState{{Slot: 1, Task: 12, Busy: true}}
 	slot := func(i int) fleet.Part { return fleet.Part{Kind: fleet.Slot, Index: i} }
 	for _, c := range []readCase{
 		{"vllm, cache off", fleet.KindVLLM, fleet.Part{}, []Answer{
@@ -268,7 +269,7 @@ func TestReadOthers(t *testing.T) {
 			Version: "b11669-debian", ReportsCached: true, Sleep: fleet.Awake, Slots: 4, BlockTokens: 1,
 			CacheTokens: 8192,
 			Models:      []fleet.Model{{ID: "tiny.gguf", ContextTokens: 2048}, {ID: "tiny", ContextTokens: 2048}},
-			Load:        &fleet.LoadReport{Running: 2, Waiting: 6, KVUsage: -1},
+			Load:        &fleet.LoadReport{Running: 2, Waiting: 6, KVUsage: -1, SlotStates: busySlot},
 		}},
 		{"llamacpp, as captured", fleet.KindLlamaCpp, fleet.Part{}, []Answer{
 			{Ask: AskModels, Path: "/v1/models", Status: 200, Body: fixture(t, "llamacpp/b11669/models.json")},
@@ -278,11 +279,13 @@ func TestReadOthers(t *testing.T) {
 		}, fleet.Report{
 			Version: "b11669-Debian", ReportsCached: true, Sleep: fleet.Awake, Slots: 4, BlockTokens: 1,
 			CacheTokens: 131072, Models: []fleet.Model{{ID: "tiny", ContextTokens: 32768}},
-			Load: &fleet.LoadReport{Running: 0, Waiting: 0, KVUsage: -1},
+			Load: &fleet.LoadReport{Running: 0, Waiting: 0, KVUsage: -1, SlotStates: []fleet.SlotState{
+				{Slot: 0, Task: 1866}, {Slot: 1, Task: 1753}, {Slot: 2, Task: 1451}, {Slot: 3, Task: 1450},
+			}},
 		}},
 		{"llamacpp, slot 1", fleet.KindLlamaCpp, slot(1), llamaAnswers(t)[1:], fleet.Report{
 			Version: "b11669-debian", Sleep: fleet.Awake, Slots: 1, BlockTokens: 1, CacheTokens: 2048,
-			Load: &fleet.LoadReport{Running: 1, Waiting: -1, KVUsage: -1},
+			Load: &fleet.LoadReport{Running: 1, Waiting: -1, KVUsage: -1, SlotStates: busySlot},
 		}},
 		{"ollama", fleet.KindOllama, fleet.Part{}, []Answer{
 			{Ask: AskAlive, Path: "/api/version", Status: 200, Body: fixture(t, "ollama/0.33.0-rc2/version.json")},

@@ -114,17 +114,26 @@ func readProps(a Answer, part fleet.Part, r *fleet.Report) error {
 	return nil
 }
 
-// readSlots counts the busy slots; a slot computes one request at a time.
+// readSlots counts the busy slots; a slot computes one request at a time. A slot that has had a request tells its
+// number and how many tokens of it are in its cache.
 func readSlots(a Answer, part fleet.Part, r *fleet.Report) error {
 	var slots []struct {
-		ID   float64 `json:"id"`
-		Busy bool    `json:"is_processing"`
+		ID     float64  `json:"id"`
+		Busy   bool     `json:"is_processing"`
+		Task   *float64 `json:"id_task"`
+		Cached *float64 `json:"n_prompt_tokens"`
 	}
 	if err := decode(a, &slots); err != nil {
 		return err
 	}
 	var load sums
+	var states []fleet.SlotState
 	for _, s := range slots {
+		if s.Task != nil && s.Cached != nil && len(states) < maxRanks {
+			states = append(states, fleet.SlotState{
+				Slot: tokens(s.ID), Task: tokens(*s.Task), Busy: s.Busy, Empty: *s.Cached == 0,
+			})
+		}
 		if part.Kind == fleet.Slot && tokens(s.ID) != part.Index {
 			continue
 		}
@@ -134,6 +143,9 @@ func readSlots(a Answer, part fleet.Part, r *fleet.Report) error {
 		}
 	}
 	mergeLoad(r, load.report())
+	if r.Load != nil {
+		r.Load.SlotStates = states
+	}
 	return nil
 }
 

@@ -5,7 +5,10 @@
 // of the core may import it.
 package fleet
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // Kind is the kind of server behind an endpoint.
 type Kind string
@@ -115,6 +118,58 @@ type LoadReport struct {
 	Loaded   []string // models in memory now, of an engine that loads them on demand; nil when not reported
 	// Work is a digest of figures of which one changes with each step that the engine computes; 0 when not reported.
 	Work uint64
+
+	// What its slots have of their latest requests, of a server that tells (llama-server); at most one for each slot.
+	SlotStates []SlotState
+}
+
+// SlotState is what a slot of llama-server has of its latest request.
+type SlotState struct {
+	Slot, Task int  // Task is the number of that request: the later it began, the higher
+	Busy       bool // it computes it
+	Empty      bool // nothing of it is left in the slot's cache
+}
+
+// SlotCache is what becomes of a slot's cache when a request begins in another slot.
+type SlotCache int8
+
+// What becomes of a slot's cache.
+const (
+	SlotCacheUnknown SlotCache = iota
+	SlotCacheKept
+	// It is emptied: llama-server's slots share one memory (--kv-unified, its default without --parallel). What a slot
+	// had is found again in host memory, but not by a request that names its slot (llama-server 0.7.0).
+	SlotCacheCleared
+)
+
+func (c SlotCache) String() string { return [...]string{"", "kept", "cleared"}[c] }
+
+// SlotCache is what becomes of a slot's cache by this report and the one before it, between which a request began in
+// another slot. It is not known without a slot that was idle in between.
+func (l *LoadReport) SlotCache(before *LoadReport) SlotCache {
+	began, found := newest(l.SlotStates) > newest(before.SlotStates), SlotCacheUnknown
+	for _, was := range before.SlotStates {
+		if was.Busy || was.Empty {
+			continue
+		}
+		is := was
+		if is.Empty = true; slices.Contains(l.SlotStates, is) {
+			return SlotCacheCleared
+		}
+		if began && slices.Contains(l.SlotStates, was) {
+			found = SlotCacheKept
+		}
+	}
+	return found
+}
+
+// newest is the number of the newest request that a slot has or had; -1 for none.
+func newest(slots []SlotState) int {
+	n := -1
+	for i := range slots {
+		n = max(n, slots[i].Task)
+	}
+	return n
 }
 
 // Report is the result of probing one endpoint. Unknown parts are zero and never overwrite an earlier report.
@@ -134,7 +189,8 @@ type Report struct {
 	CacheTokens int64 // capacity of the KV cache in tokens; 0 unknown
 	BlockTokens int   // tokens per KV block; 0 unknown
 	Slots       int   // requests computed concurrently; 0 unknown
-	Ranks       int   // data-parallel ranks behind the address; 0 unknown
+	SlotCache   SlotCache
+	Ranks       int // data-parallel ranks behind the address; 0 unknown
 	// number that its metrics give the first of Ranks: not 0 at the further nodes of a deployment (vLLM)
 	FirstRank     int
 	BootstrapPort int  // reported port of its bootstrap server; 0 unknown

@@ -3,10 +3,11 @@
     WARMPATH_REAL=DIR TESTS=test_shared realtest/run.sh llama
 
 Such a server fails all requests that it has once together they need more than its context. Each alone fits. The router
-does not know that when the first come, nor how many tokens their texts have: in this model each byte is one.
+may not know that when the first come, nor how many tokens their texts have: in this model each byte is one.
 """
 
 import concurrent.futures
+import time
 import unittest
 
 import engines
@@ -34,10 +35,10 @@ class SharedContext(fleet.Fleet):
         finally:
             engines.Engine = real
 
-    def all_at_once(self, stream):
+    def all_at_once(self, stream, prompt=PROMPT):
         """Asks for eight answers at once, and returns how each ended."""
         def one(n):
-            body = fleet.chat(fleet.words("llama", PROMPT, f"{fleet.fresh()} {n}"), ANSWER, stream=stream)
+            body = fleet.chat(fleet.words("llama", prompt, f"{fleet.fresh()} {n}"), ANSWER, stream=stream)
             if not stream:
                 status, _, answer = raw.ask(self.url, "/v1/chat/completions", body, timeout=120)
                 return "answered" if status == 200 else f"{status} {answer}"
@@ -48,6 +49,27 @@ class SharedContext(fleet.Fleet):
 
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             return list(pool.map(one, range(8)))
+
+    def test_a_router_that_has_seen_slots_emptied_lets_requests_wait(self):
+        """/slots tells it: a slot is emptied when a request begins in another one."""
+        self.need_router()
+        for n in range(40):  # from which the router also learns how many tokens a text has
+            raw.ask(self.url, "/v1/chat/completions", fleet.chat(fleet.words("llama", 600, f"{fleet.fresh()} {n}"), 8), timeout=120)
+        fleet.eventually("it is seen at both engines", self.each_seen, limit=60)
+        ends = self.all_at_once(True, 3500)
+        self.assertEqual(ends.count("answered"), 8, ends)
+        for engine in self.engines:
+            self.assertNotIn("Context size has been exceeded", engine.log.read_text(errors="replace"))
+
+    def each_seen(self):
+        """Whether it is; if not, two more requests are asked, with time in between for /slots."""
+        told = [e["engine"] for e in self.router.endpoints()["endpoints"]]
+        if all(e.get("slot_cache") == "cleared" and e["cache_tokens"] == CONTEXT for e in told):
+            return True
+        for _ in range(2):
+            raw.ask(self.url, "/v1/chat/completions", fleet.chat(fleet.words("llama", 300, fleet.fresh()), 8), timeout=120)
+            time.sleep(1.5)
+        return False
 
     def test_all_are_answered(self):
         for stream in False, True:

@@ -155,9 +155,9 @@ func (r *Router) newEndpoint(spec fleet.Endpoint) registry.Endpoint {
 // tellSizes passes an endpoint's cache and slots, from its declaration and reports, to the rooms. It is called whenever
 // these change.
 func (r *Router) tellSizes(ep registry.Endpoint) {
-	r.backlog.Describe(ep.Slot(), ep.Places(), ep.CacheTokens())
+	r.backlog.Describe(ep.Slot(), ep.Places(), ep.CacheTokens(), ep.SharesContext())
 	r.cache.Describe(ep.Slot(), cache.Facts{
-		OnePrompt: ep.IsSlot(), Off: ep.CacheOff(), CacheTokens: ep.CacheTokens(), BlockTokens: ep.BlockTokens(),
+		OnePrompt: ep.IsSlot(), Off: ep.CacheOff(), CacheTokens: ep.ReuseTokens(), BlockTokens: ep.BlockTokens(),
 	})
 }
 
@@ -218,7 +218,11 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, ev *Probed) {
 	case n.Sleep.Sleeps() && !ep.Sleeps(): // which frees the cache
 		r.cache.Lost(ep.Slot())
 	}
+	shared := ep.SharesContext()
 	r.registry.Report(now, ep, n)
+	if !shared && ep.SharesContext() {
+		r.health.Say(ep.Slot(), emptiedSlots)
+	}
 	if n.Sleep == fleet.Dozing {
 		r.health.Dozed(now, ep.Slot())
 	}

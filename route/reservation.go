@@ -224,12 +224,18 @@ func (r *Router) computed(now, at time.Time, res *reservation) {
 func (r *Router) overfilled(at time.Time, res *reservation) {
 	if r.registry.Overfilled(res.ep) {
 		r.tellSizes(res.ep)
-		r.health.Say(res.ep.Slot(), "it failed all of its requests since they did not fit in its memory together: its "+
-			"slots share one context (llama-server without --parallel, or with --kv-unified). From now on requests "+
-			"wait here until they fit") // once
+		r.health.Say(res.ep.Slot(), sharedContext)
 	}
 	r.backlog.Overfilled(at, res.index)
 }
+
+// What is said of an endpoint once.
+const (
+	sharedContext = "it failed all of its requests since they did not fit in its memory together" + waitHere
+	emptiedSlots  = "its slots are emptied for each other" + waitHere
+	waitHere      = ": its slots share one context (llama-server without --parallel, or with --kv-unified). " +
+		"From now on requests wait here until they fit"
+)
 
 // conclude releases any router's lease; each room then takes in the result of its request. at is when it ended,
 // response the key of the stored response. For a lease of another router it skips the policy and health, which are per

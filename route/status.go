@@ -144,6 +144,7 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 		CacheLosses: r.cache.Losses(ep.Slot()), CacheTokens: r.cache.Capacity(ep.Slot()),
 		CacheFilled: r.cache.Filled(ep.Slot()), KV: r.cache.Events.Figures(ep.Slot()),
 	}
+	s.Report.CacheTokens = ep.CacheTokens()
 	s.WorkingSet, s.WorkingRoom = r.admission.WorkingSet(ep.Slot())
 	if perToken := r.speed.OwnMsPerToken(ep.Slot()); perToken > 0 {
 		s.PrefillPerSec = 1000 / perToken

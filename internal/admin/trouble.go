@@ -243,7 +243,14 @@ func undeclaredTrouble(endpoints []endpointView, add teller) {
 				fmt.Sprintf("Declare ranks: %d at its URL (URL,ranks=%d), so that a conversation stays at its rank.",
 					e.Engine.Ranks, e.Engine.Ranks),
 				"It has %d ranks, %d of them declared: it chooses one for each request itself.", e.Engine.Ranks, n)
-		case slots && n == 0 && e.Engine.Slots > 1:
+		case n > 0 && e.Engine.SlotCache == fleet.SlotCacheCleared.String():
+			told[e.URL] = true
+			add(warn, e.Name,
+				fmt.Sprintf("Start it with --parallel %d, which gives each slot a part of --ctx-size, or declare it "+
+					"without slots.", n),
+				"Its slots share one context and are emptied when a request begins in another one: a "+
+					"conversation that is sent to its slot finds nothing there.")
+		case slots && n == 0 && e.Engine.Slots > 1 && e.Engine.SlotCache == fleet.SlotCacheKept.String():
 			told[e.URL] = true
 			add(note, e.Name,
 				fmt.Sprintf("Declare slots: %d at its URL (URL,slots=%d), so that a conversation finds its own slot.",

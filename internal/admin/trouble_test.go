@@ -195,8 +195,17 @@ func TestTroubles(t *testing.T) {
 		},
 		{"one rank", []endpointView{up("a", func(e *endpointView) { e.Engine.Ranks = 1 })}, quiet, nil, "", nil},
 		{"slots that are not declared", []endpointView{up("a", func(e *endpointView) {
-			e.Kind, e.Engine.Slots = "llamacpp", 4
+			e.Kind, e.Engine.Slots, e.Engine.SlotCache = "llamacpp", 4, "kept"
 		})}, quiet, nil, "", []string{"note It has 4 slots and chooses one for each request itself"}},
+		{"slots of which nothing is known", []endpointView{up("a", func(e *endpointView) {
+			e.Kind, e.Engine.Slots = "llamacpp", 4
+		})}, quiet, nil, "", nil},
+		{"slots that share", []endpointView{up("a", func(e *endpointView) {
+			e.Kind, e.Engine.Slots, e.Engine.SlotCache = "llamacpp", 4, "cleared"
+		})}, quiet, nil, "", nil},
+		{"declared slots that share", []endpointView{up("a", func(e *endpointView) {
+			e.Kind, e.Part, e.Engine.Slots, e.Engine.SlotCache = "llamacpp", "slot0", 1, "cleared"
+		})}, quiet, nil, "", []string{"warn Its slots share one context and are emptied"}},
 		{
 			"places of an engine that has no slots",
 			[]endpointView{up("a", func(e *endpointView) { e.Engine.Slots = 64 })},

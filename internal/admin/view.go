@@ -75,6 +75,7 @@ type engine struct {
 	CacheTokens int64    `json:"cache_tokens,omitempty"`
 	BlockTokens int      `json:"block_tokens,omitempty"`
 	Slots       int      `json:"slots,omitempty"`
+	SlotCache   string   `json:"slot_cache,omitempty"` // kept or cleared when a request begins in another slot
 	Ranks       int      `json:"ranks,omitempty"`
 	Adapters    []string `json:"adapters,omitempty"`
 }
@@ -154,7 +155,7 @@ func viewEndpoint(now time.Time, s *route.EndpointStatus, heard *heardOf) endpoi
 		}, Requests: s.Requests, Failures: s.Failures,
 		Engine: engine{
 			Version: s.Report.Version, CacheTokens: s.Report.CacheTokens, BlockTokens: s.Report.BlockTokens,
-			Slots: s.Report.Slots, Ranks: s.Report.Ranks,
+			Slots: s.Report.Slots, SlotCache: s.Report.SlotCache.String(), Ranks: s.Report.Ranks,
 		},
 		Served: heard, PrefillPerSec: s.PrefillPerSec, AssumedCache: s.CacheTokens,
 		CacheFilled: math.Round(1000*s.CacheFilled) / 1000, CacheLosses: s.CacheLosses, WorkingSet: s.WorkingSet,

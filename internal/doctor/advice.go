@@ -88,6 +88,15 @@ func (r *Report) advise() {
 		with("--alias NAME", "Its model is called by the path of its file, which clients have to give, and an engine "+
 			"with another path has another model.")
 	}
+	switch r.SlotsKeep {
+	case No:
+		with(fmt.Sprintf("--parallel %d", r.Slots), "Its slots share one context, and it fails all of its requests "+
+			"once together they need more: the router lets them wait until they fit. With a part of --ctx-size "+
+			"for each slot they need not wait.")
+	case Unknown:
+		add("Where each of its %d slots has a context of its own (--parallel %d), declare them (slots: %d): a "+
+			"conversation then finds its own.", r.Slots, r.Slots, r.Slots)
+	}
 	if r.ClockOff != 0 {
 		add("Its clock is off by %s: run NTP on both machines.", r.ClockOff.Round(time.Second))
 	}
@@ -122,10 +131,12 @@ func (r *Report) Show(w io.Writer) {
 	}
 	if r.CacheTokens > 0 {
 		shared := ""
-		if r.Kind == string(fleet.KindLlamaCpp) && r.Slots > 1 {
-			// llama-server 0.7.0 states the whole for each slot then, in /props, /slots and /v1/models
+		switch r.SlotsKeep {
+		case No:
+			shared = ", which its slots share"
+		case Unknown:
 			shared = fmt.Sprintf("; or %d in all, where its slots share them (--kv-unified, its default without "+
-				"--parallel), which it does not tell", r.CacheTokens/int64(r.Slots))
+				"--parallel), which only requests show", r.CacheTokens/int64(r.Slots))
 		}
 		line("KV cache", "%d tokens in blocks of %d%s", r.CacheTokens, r.BlockTokens, shared)
 	}

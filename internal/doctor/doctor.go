@@ -45,8 +45,10 @@ type Report struct {
 	CacheTokens int64 `json:"cache_tokens,omitempty"` // capacity of the KV cache; 0 unknown
 	BlockTokens int   `json:"block_tokens,omitempty"`
 	Slots       int   `json:"slots,omitempty"`
-	Ranks       int   `json:"ranks,omitempty"`
-	Router      bool  `json:"router,omitempty"` // it is a warmpath router and no engine; nothing else is examined
+	// of several slots: whether each keeps its cache when a request begins in another
+	SlotsKeep Answer `json:"slots_keep_their_cache,omitempty"`
+	Ranks     int    `json:"ranks,omitempty"`
+	Router    bool   `json:"router,omitempty"` // it is a warmpath router and no engine; nothing else is examined
 
 	Caches        Answer  `json:"caches_prefixes"`
 	ReportsCached Answer  `json:"reports_cached_tokens"`
@@ -153,6 +155,7 @@ func Examine(ctx context.Context, base string, o Options) *Report {
 			r.Detail = "not all was measured: " + err.Error()
 		}
 	}
+	r.slots(w)
 	r.advise()
 	return r
 }
@@ -264,6 +267,9 @@ func (w *watcher) take(ev route.Event) {
 	}
 	keep.CacheTokens, keep.BlockTokens = max(p.CacheTokens, before.CacheTokens), max(p.BlockTokens, before.BlockTokens)
 	keep.CacheOff = p.CacheOff || before.CacheOff
+	if keep.SlotCache = before.SlotCache; p.Load != nil && before.Load != nil {
+		keep.SlotCache = cmp.Or(p.Load.SlotCache(before.Load), before.SlotCache)
+	}
 	keep.Slots, keep.Ranks = max(p.Slots, before.Slots), max(p.Ranks, before.Ranks)
 	keep.FirstRank = max(p.FirstRank, before.FirstRank)
 	close(w.change)

@@ -3,6 +3,8 @@ package doctor
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -89,11 +91,68 @@ func TestParts(t *testing.T) {
 		if w := r.Endpoint(); w.Ranks != test.ranks || w.Slots != test.slots {
 			t.Errorf("%s: written as %+v", test.dialect, w)
 		}
+	}
+}
+
+// TestSharedSlots: llama-server's slots have a context each or share one, and it states the same. What becomes of their
+// caches shows which; only a slot that keeps its cache becomes an endpoint.
+func TestSharedSlots(t *testing.T) {
+	t.Parallel()
+	o := enginetest.Options{Dialect: "llamacpp", Models: []string{"m"}, Engine: engine.DefaultConfig()}
+	o.Engine.Slots, o.Engine.CacheTokens = 4, 4096
+	e, err := enginetest.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	shared := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path != "/slots" {
+			e.ServeHTTP(w, req)
+			return
+		}
+		got := httptest.NewRecorder()
+		e.ServeHTTP(got, req)
+		var slots []map[string]any
+		if err := json.Unmarshal(got.Body.Bytes(), &slots); err != nil {
+			t.Error(err)
+		}
+		newest := slices.MaxFunc(slots, func(a, b map[string]any) int {
+			return cmp.Compare(a["id_task"].(float64), b["id_task"].(float64))
+		})
+		for _, s := range slots {
+			if s["id_task"] != newest["id_task"] && s["is_processing"] == false {
+				s["n_prompt_tokens"] = 0
+			}
+		}
+		_ = json.NewEncoder(w).Encode(slots)
+	})
+	direct := httptest.NewServer(e)
+	t.Cleanup(direct.Close)
+	stated := Examine(t.Context(), direct.URL, Options{Quick: true})
+	for _, test := range []struct {
+		name   string
+		engine http.Handler
+		quick  bool
+		keep   Answer
+		parts  int // of the cache's size
+		slots  int // that are written
+		says   string
+	}{
+		{"one context each", e, false, Yes, 1, 4, "in blocks of"},
+		{"one for all", shared, false, No, 4, 0, "which its slots share"},
+		{"not seen", e, true, Unknown, 1, 0, "in all, where its slots share"},
+	} {
+		s := httptest.NewServer(test.engine)
+		t.Cleanup(s.Close)
+		r := Examine(t.Context(), s.URL, Options{Quick: test.quick})
 		var shown strings.Builder
 		r.Show(&shown)
-		either := test.slots > 0 // llama-server's slots have a context each or share one, and it states the same
-		if got := strings.Contains(shown.String(), fmt.Sprintf("or %d in all", r.CacheTokens/4)); got != either {
-			t.Errorf("%s: its slots may share what it has: %v in %s", test.dialect, got, &shown)
+		if r.SlotsKeep != test.keep || r.Endpoint().Slots != test.slots ||
+			!strings.Contains(strings.Join(strings.Fields(shown.String()), " "), test.says) {
+			t.Errorf("%s: keep %s, written %+v, shown %s", test.name, r.SlotsKeep, r.Endpoint(), &shown)
+		}
+		if cache := stated.CacheTokens / int64(test.parts); r.CacheTokens != cache {
+			t.Errorf("%s: %d tokens, want %d", test.name, r.CacheTokens, cache)
 		}
 	}
 }

@@ -362,6 +362,23 @@ func (r *Report) leave(ctx context.Context, c *asker, w *watcher) error {
 	return nil
 }
 
+// slots judges the slots of llama-server by what became of their caches meanwhile. Each states the whole where they
+// share one.
+func (r *Report) slots(w *watcher) {
+	if r.Kind != string(fleet.KindLlamaCpp) || r.Slots < 2 {
+		return
+	}
+	last, _ := w.until(0, func(*fleet.Report) bool { return true })
+	switch last.SlotCache {
+	case fleet.SlotCacheKept:
+		r.SlotsKeep = Yes
+	case fleet.SlotCacheCleared:
+		r.SlotsKeep, r.CacheTokens = No, r.CacheTokens/int64(r.Slots)
+	default:
+		r.SlotsKeep = Unknown
+	}
+}
+
 // clock compares the engine's clock with ours, by the Date of an answer, which is in whole seconds.
 func (r *Report) clock(ctx context.Context, c *asker) {
 	ctx, cancel := context.WithTimeout(ctx, dialWait)

@@ -16,7 +16,7 @@ func (r *Report) Endpoint() starter.Endpoint {
 	case r.Router:
 	case r.Ranks > 1:
 		e.Ranks = r.Ranks
-	case r.Kind == string(fleet.KindLlamaCpp) && r.Slots > 1:
+	case r.SlotsKeep == Yes: // else a request that names its slot finds nothing there
 		e.Slots = r.Slots
 	}
 	for _, a := range r.Advice {

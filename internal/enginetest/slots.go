@@ -101,7 +101,7 @@ func (s *Server) listSlots() (out []any, free int) {
 		}
 		out = append(out, map[string]any{
 			"id": i, "id_task": one.task, "n_ctx": s.opts.ContextTokens, "is_processing": one.open > 0,
-			"speculative": false, "n_prompt_tokens_cache": len(one.chain) * s.opts.Engine.BlockTokens,
+			"speculative": false, "n_prompt_tokens": len(one.chain) * s.opts.Engine.BlockTokens,
 		})
 	}
 	return out, free

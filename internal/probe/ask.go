@@ -56,9 +56,10 @@ func (t *target) ask(ctx context.Context, asks []engine.Ask, got *[]engine.Answe
 }
 
 // mayDoze reports that the engine sleeps when idle, or that it can and has nothing of ours to do. It is then not asked
-// what it takes for work: the router's own books say how busy it is.
+// what it takes for work, but for once after its last request, which shows what its slots keep: the router's own books
+// say how busy it is.
 func (t *target) mayDoze() bool {
-	return t.dozes || t.sleep != fleet.SleepUnknown && t.p.busy != nil && !t.works()
+	return t.dozes || t.sleep != fleet.SleepUnknown && t.p.busy != nil && t.idle
 }
 
 // works reports whether the engine has requests of ours.

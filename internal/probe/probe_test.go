@@ -957,6 +957,35 @@ func TestSleepingEngine(t *testing.T) {
 	}
 }
 
+// TestAskedOnceMore: a server that can sleep is asked for its slots once more after its last request, when they show
+// what they keep.
+func TestAskedOnceMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var busy atomic.Bool
+		f, rec := newFake(map[string]string{
+			"/health": "", "/v1/models": `{"data":[{"id":"m","owned_by":"llamacpp"}]}`,
+			"/slots": `[{"id":0,"is_processing":false}]`, "/props": `{"total_slots":1,"is_sleeping":false}`,
+		}), &record{}
+		p := New(Config{}, &http.Client{Transport: f}, rec.observe, func(string, string) bool { return busy.Load() },
+			slog.New(slog.DiscardHandler))
+		p.Set([]fleet.Endpoint{{Name: "a", URL: "http://a"}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { p.Run(ctx); close(done) }()
+		time.Sleep(10 * time.Second)
+		busy.Store(true)
+		time.Sleep(10 * time.Second)
+		busy.Store(false)
+		before := f.count("/slots")
+		time.Sleep(time.Minute)
+		if n := f.count("/slots") - before; n != 1 {
+			t.Errorf("asked %d times after its last request, want once", n)
+		}
+		cancel()
+		<-done
+	})
+}
+
 // TestPartsThatCannotBeAddressed: an engine that cannot be told a rank or slot gets no requests for one, and the report
 // says what to do.
 func TestPartsThatCannotBeAddressed(t *testing.T) {

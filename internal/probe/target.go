@@ -57,6 +57,8 @@ type target struct {
 	crowded bool        // it lists more models than are read
 	long    bool        // it gave an answer that was too long, which has been logged
 	dozes   bool        // it has been seen Dozing
+	worked  bool        // it had requests of ours when it was asked for its load
+	idle    bool        // it had none then, nor the time before
 	rests   string      // why, if it is asleep
 	paths   map[string]int
 	silent  map[string]time.Time // questions it does not answer, and when to try again
@@ -179,6 +181,9 @@ func (t *target) round(ctx context.Context) {
 	}
 	if all || !now.Before(t.load) {
 		t.load = now.Add(jitter(t.p.cfg.LoadInterval))
+		worked := t.worked
+		t.worked = t.works()
+		t.idle = !t.worked && !worked
 		t.ask(ctx, t.dialect.LoadAsks(), &got)
 	}
 	if t.health == up && ctx.Err() == nil {

@@ -81,8 +81,7 @@ type endpoint struct {
 	slot   int
 	places int   // requests it computes concurrently; 0 unknown
 	memory int64 // tokens of KV cache it can hold; 0 unknown
-	// tokens of memory that it may be sent, since it has failed all of its requests when they had more; 0 for any
-	// number
+	// tokens of memory that it may be sent, since it fails all of its requests when they have more; 0 for any number
 	room             int64
 	overfilled       time.Time // when it last did
 	load             fleet.Load
@@ -123,11 +122,14 @@ func (t *Table) RemoveEndpoint(slot int) {
 }
 
 // Describe sets how many requests an endpoint computes concurrently and how many tokens its KV cache can hold; 0 is
-// unknown.
-func (t *Table) Describe(slot, places int, memory int64) {
+// unknown. It fails all of its requests once they do not fit in its cache together, where that is said.
+func (t *Table) Describe(slot, places int, memory int64, together bool) {
 	e := t.endpoints.Get(slot)
 	if memory != e.memory {
 		e.room = 0
+	}
+	if together && e.room == 0 {
+		e.room = memory
 	}
 	e.places, e.memory = places, memory
 }

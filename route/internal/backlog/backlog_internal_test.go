@@ -220,7 +220,8 @@ func TestAccounts(t *testing.T) {
 		table := New(Config{Ahead: 100 * time.Millisecond, Patience: 5, Promote: time.Minute}, rates(perToken))
 		for slot := range 2 {
 			table.AddEndpoint(slot)
-			table.Describe(slot, rapid.IntRange(0, 4).Draw(t, "places"), rapid.Int64Range(0, 50_000).Draw(t, "memory"))
+			table.Describe(slot, rapid.IntRange(0, 4).Draw(t, "places"), rapid.Int64Range(0, 50_000).Draw(t, "memory"),
+				rapid.Bool().Draw(t, "together"))
 		}
 		var open []uint32
 		free, next := []uint32(nil), uint32(0)

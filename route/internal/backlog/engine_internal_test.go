@@ -284,7 +284,7 @@ func TestNonStreamingInTheQueue(t *testing.T) {
 func TestPlacesAreWaitedFor(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		e := newEngine(t, Config{})
-		e.Describe(0, 4, 0)
+		e.Describe(0, 4, 0, false)
 		for range 6 {
 			e.ask(1800, stream)
 		}
@@ -317,7 +317,7 @@ func TestMemoryIsWaitedFor(t *testing.T) {
 		{"more than the memory has, alone", each / 2, 0, each, 0},
 	} {
 		e := newEngine(t, Config{})
-		e.Describe(0, 0, tt.memory)
+		e.Describe(0, 0, tt.memory, false)
 		for range tt.requests {
 			n := e.ask(each, true)
 			e.first(n)

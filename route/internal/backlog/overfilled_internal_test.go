@@ -17,7 +17,7 @@ type overfills struct {
 func newOverfills(memory int64) *overfills {
 	w := &overfills{wire: newWire(0.01)}
 	w.SetConfig(Config{Ahead: time.Second, Patience: 5, Promote: time.Minute, Most: 1000, Silent: -1})
-	w.Describe(0, 4, memory)
+	w.Describe(0, 4, memory, false)
 	return w
 }
 
@@ -54,6 +54,21 @@ func (w *overfills) fail() {
 		w.Overfilled(w.now, w.sent[0])
 		w.end(w.sent[0], fleet.EngineError)
 		w.wait(1)
+	}
+}
+
+// TestKnownToOverfill: an engine that is known to fail its requests together is sent what fits from the first on.
+func TestKnownToOverfill(t *testing.T) {
+	w := newOverfills(4000)
+	w.Describe(0, 4, 1000, true)
+	_, first := w.ask(600)
+	_, second := w.ask(600)
+	if first || !second {
+		t.Errorf("queued: %t, %t, want the second", first, second)
+	}
+	w.Describe(0, 4, 4000, false)
+	if w.dispatch(); len(w.sent) != 2 {
+		t.Errorf("%d sent once its slots have a context each, want both", len(w.sent))
 	}
 }
 
@@ -102,7 +117,7 @@ func TestOverfilled(t *testing.T) {
 	if room := w.endpoints.Get(0).room; room <= held/2 || room > 4000 {
 		t.Errorf("room of %d after an answer, want a little more", room)
 	}
-	w.Describe(0, 4, 8000)
+	w.Describe(0, 4, 8000, false)
 	if room := w.endpoints.Get(0).room; room != 0 {
 		t.Errorf("room of %d for a server that was started otherwise", room)
 	}

@@ -288,7 +288,7 @@ func TestGreedyTenant(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newQueueing(Config{Patience: 5, StaleAfter: 10 * time.Second})
 			s.cfg.Ahead = time.Hour
-			s.Describe(0, c.places, c.memory)
+			s.Describe(0, c.places, c.memory, false)
 			s.Reported(s.now, 0, &fleet.LoadReport{Running: c.running, Waiting: 3})
 			ask := func(tenant string, tokens, cached int) (sent bool) {
 				n := s.next
@@ -512,7 +512,7 @@ func TestSumsAgainstWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newQueueing(Config{Patience: 5, Promote: 30 * time.Second})
 		s.SetConfig(Config{Ahead: time.Millisecond, Patience: 5, Promote: 30 * time.Second})
-		s.Describe(0, 1, 0)
+		s.Describe(0, 1, 0, false)
 		ranked, limited := rapid.Bool().Draw(t, "priorities"), rapid.Bool().Draw(t, "limits")
 		asker := func() Asker {
 			who := Asker{Tenant: rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "tenant")}
@@ -623,7 +623,7 @@ func TestDispatchIsComplete(t *testing.T) {
 			if slot > 0 {
 				s.AddEndpoint(slot)
 			}
-			s.Describe(slot, rapid.IntRange(0, 2).Draw(t, "places"), 0)
+			s.Describe(slot, rapid.IntRange(0, 2).Draw(t, "places"), 0, false)
 		}
 		var open []uint32
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {

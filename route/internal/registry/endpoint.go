@@ -30,8 +30,8 @@ type record struct {
 	bases  bool         // it has several of these
 	loadAt time.Time
 
-	met    bool // it has been healthy
-	shared bool // its places share the memory that each of them states, see Table.Overfilled
+	met        bool // it has been healthy
+	overfilled bool // see Table.Overfilled
 
 	modelLoadTime time.Duration // how long a request waited for its model to be loaded, the last time; 0 unknown
 	windows       []windowOf    // what the latest requests for the models asked for, see ModelAsked; at most bound.Few
@@ -189,10 +189,29 @@ func (e Endpoint) Handover() string { return e.r.report.Handover }
 
 // CacheTokens is the reported capacity of its cache; 0 unknown.
 func (e Endpoint) CacheTokens() int64 {
-	if e.r.shared { // it reported the sum of its places
+	if e.SharesContext() { // it reported the sum of its places
 		return e.r.report.CacheTokens / int64(e.r.report.Slots)
 	}
 	return e.r.report.CacheTokens
+}
+
+// ReuseTokens is how many tokens of prompts it may be expected to find again; 0 unknown. What a slot had that is
+// emptied for others is kept in host memory, which may hold as much as all slots state, and more.
+func (e Endpoint) ReuseTokens() int64 {
+	if e.r.report.SlotCache == fleet.SlotCacheCleared {
+		return e.r.report.CacheTokens
+	}
+	return e.CacheTokens()
+}
+
+// SharesContext reports whether its places share the memory that each of them states.
+func (e Endpoint) SharesContext() bool {
+	return e.hasSlots() && (e.r.overfilled || e.r.report.SlotCache == fleet.SlotCacheCleared)
+}
+
+// hasSlots reports whether it is an engine of several slots, of which each states its context.
+func (e Endpoint) hasSlots() bool {
+	return e.r.spec.Part.Kind == fleet.WholeEngine && e.r.report.Slots > 1 && e.r.report.CacheTokens > 0
 }
 
 // CacheOff reports whether it says that it reuses no prefixes.

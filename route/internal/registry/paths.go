@@ -80,6 +80,7 @@ func (t *Table) Present(e Endpoint, path string) {
 // another version, is behind it.
 func (t *Table) Restarted(e Endpoint) {
 	e.r.windows = nil
+	e.r.report.Load = nil // its slots count their requests anew
 	for i := range t.paths {
 		p := &t.paths[i]
 		if _, ok := p.has[e.r.slot]; ok {

@@ -246,13 +246,12 @@ func (t *Table) Refused(e Endpoint) {
 
 // Overfilled notes that an engine failed all of its requests since they did not fit in its memory together.
 // llama-server does so where its slots share one context (--kv-unified, its default without --parallel): each slot
-// states all of it, and nothing that it reports tells this from slots that have one each. It says whether that is new.
+// states all of it. It says whether that is new.
 func (t *Table) Overfilled(e Endpoint) bool {
-	o := &e.r.report
-	if e.r.shared || e.r.spec.Part.Kind != fleet.WholeEngine || o.Slots < 2 || o.CacheTokens == 0 {
+	if e.SharesContext() || !e.hasSlots() {
 		return false
 	}
-	e.r.shared = true
+	e.r.overfilled = true
 	return true
 }
 
@@ -278,6 +277,9 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 		o.MoreModels = n.MoreModels
 	}
 	if n.Load != nil {
+		if o.Load != nil {
+			o.SlotCache = cmp.Or(n.Load.SlotCache(o.Load), o.SlotCache)
+		}
 		o.Load, e.r.loadAt = n.Load, now
 		t.loads = t.loads || n.Load.Loaded != nil
 	}
@@ -285,7 +287,7 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 		o.CacheOff = n.CacheOff
 	}
 	if n.Slots > 0 && n.Slots != o.Slots || n.CacheTokens > 0 && n.CacheTokens != o.CacheTokens {
-		e.r.shared = false // another server, or started otherwise
+		e.r.overfilled, o.SlotCache = false, fleet.SlotCacheUnknown // another server, or started otherwise
 	}
 	setPositive(&o.CacheTokens, n.CacheTokens)
 	setPositive(&o.BlockTokens, n.BlockTokens)

@@ -39,6 +39,42 @@ func TestGeneration(t *testing.T) {
 	}
 }
 
+// TestSlotCache: slots that are emptied for each other share one context; the latest evidence counts.
+func TestSlotCache(t *testing.T) {
+	table, now := New(), time.Unix(1000, 0)
+	spec := fleet.Endpoint{Name: "e"}
+	e := table.Allocate(spec)
+	table.Enter(e, spec, "s")
+	report := func(tokens int64, slots ...fleet.SlotState) {
+		table.Report(now, e, &fleet.Report{
+			Healthy: true, Slots: 4, CacheTokens: tokens, Load: &fleet.LoadReport{SlotStates: slots},
+		})
+	}
+	had := fleet.SlotState{Task: 1}
+	cleared := fleet.SlotState{Task: 1, Empty: true}
+	next := fleet.SlotState{Slot: 1, Task: 2, Busy: true}
+	after := fleet.SlotState{Slot: 2, Task: 3, Busy: true}
+	for _, row := range []struct {
+		name   string
+		report func()
+		room   int64
+		reuse  int64
+	}{
+		{"at first", func() { report(4000, had) }, 4000, 4000},
+		{"emptied", func() { report(4000, cleared, next) }, 1000, 4000},
+		{"no news", func() { report(4000, cleared, next) }, 1000, 4000},
+		{"started otherwise", func() { report(8000, had) }, 8000, 8000},
+		{"emptied again", func() { report(8000, cleared, next) }, 2000, 8000},
+		{"restarted, and counts anew", func() { table.Restarted(e); report(8000, had) }, 2000, 8000},
+		{"kept", func() { report(8000, had, after) }, 8000, 8000},
+	} {
+		row.report()
+		if e.CacheTokens() != row.room || e.ReuseTokens() != row.reuse || e.SharesContext() != (row.room < row.reuse) {
+			t.Errorf("%s: %d and %d tokens, shared %t", row.name, e.CacheTokens(), e.ReuseTokens(), e.SharesContext())
+		}
+	}
+}
+
 // TestOverfilled: an engine whose slots share one context states it once for each. What it has is known from the first
 // time that it failed its requests for it until it reports other figures; a slot of its own has what it states.
 func TestOverfilled(t *testing.T) {

@@ -132,7 +132,7 @@ func TestStallIsForgotten(t *testing.T) {
 // answers.
 func TestPlacesAreNoLink(t *testing.T) {
 	d := newDecoder(t, 0.01, 10)
-	d.backlog.Describe(0, 4, 0)
+	d.backlog.Describe(0, 4, 0, false)
 	d.together(1000)
 	for range 4 {
 		d.first(d.hand(1000))
