@@ -143,11 +143,11 @@ func delayed(rate float64, c *pick.Candidate, prefill, most float64) float64 {
 	return float64(externalityMs * float64(rate*extra))
 }
 
-// saved is what a copy of all that is cached of the prompt saves those who come later, in ms. What has been asked for
-// over a time a is asked for until x later with the chance a / (a+x) (Lindy's law), and then as often again as it was:
-// so many come once the copy is there, which is after its wait and prefill. Each waits less by the difference of the
-// waits, or by what it would compute here otherwise, times the share of such requests: as far as it is they that make
-// each other wait.
+// saved is what a copy of all that is cached of the prompt saves later first turns that share it, in ms. The copy is
+// there after x ms, its wait and prefill. A prompt that has been asked for during a ms is still asked for then with the
+// chance a / (a+x) (Lindy's law), and as many more come as are under way. Each of them saves the difference of the
+// waits, or the time to compute the prompt here if that is less. The share of such requests at the endpoints that have
+// the prompt scales this: only as far as they make each other wait does a copy help.
 func (s *Scope) saved(v *pick.View, c *pick.Candidate, prefill float64) float64 {
 	lacks := float64(float64(v.MostCached-c.CachedTokens) * v.PerToken(c))
 	each := min(s.warmest-c.WaitMs, lacks) * s.sharers
@@ -280,18 +280,18 @@ func ForChoice(v *pick.View) Scope {
 	return s
 }
 
-// ForSplit is for the decision whether a request is split: it compares the whole request with the same in two legs. The
-// candidates of legs are different endpoints, so arrivals are the turns that each endpoint had of late, not its share
-// of the fleet's. Later turns are left out: each is compared anew.
+// ForSplit is for the decision whether a request is split: it compares the whole request with the same in two legs.
+// Legs have different endpoints as candidates, so each endpoint's own recent turns count as arrivals, instead of its
+// share of the fleet's. Later turns do not count: whether they are split is decided when they come.
 func ForSplit(v *pick.View) Scope {
 	return Scope{single: true, heaviest: heaviest(v)}
 }
 
 // Scopes by name, for people.
 const (
-	Choice  = "choice"  // those who come after count, and the later turns of a conversation that begins
-	Split   = "split"   // those who come after count as those who came of late, later turns do not
-	Request = "request" // what the request itself waits for, and nothing else
+	Choice  = "choice"  // arrivals are the endpoint's share of the fleet's; later turns count
+	Split   = "split"   // arrivals are the endpoint's own recent turns; later turns do not count
+	Request = "request" // only what the request itself waits for
 )
 
 // String is the scope's name.

@@ -229,7 +229,7 @@ func TestCopy(t *testing.T) {
 		}, -10 * 400 * 3. / 4 * 10 / 15},
 		{"a burst that has just begun", func(v *pick.View) { v.Sharers.OldestMs = 13 }, -10 * 400 / 101.},
 		{"all in this millisecond", func(v *pick.View) { v.Sharers.OldestMs = 0 }, 0},
-		{"nobody shares it", func(v *pick.View) { v.Sharers = pick.Sharers{} }, 0},
+		{"no other first turn begins with it", func(v *pick.View) { v.Sharers = pick.Sharers{} }, 0},
 		{"the wait is as long here", func(v *pick.View) { v.Candidates[0].WaitMs = 600 }, 0},
 		{
 			"little is missing, and soon there", func(v *pick.View) { v.Candidates[0].CachedTokens = 9900 },

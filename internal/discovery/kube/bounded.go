@@ -52,14 +52,15 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 		v.most, within = mostEvent, time.Duration(seconds)*time.Second+lateBy
 	}
 	ctx, end := context.WithCancel(r.Context())
-	late := time.AfterFunc(min(headWithin, within), end)
+	answered := min(headWithin, within)
+	late := time.AfterFunc(answered, end)
 	began := time.Now()
 	res, err := b.RoundTripper.RoundTrip(r.WithContext(ctx))
 	if !late.Stop() && r.Context().Err() == nil {
 		if err == nil {
 			_ = res.Body.Close()
 		}
-		return nil, fmt.Errorf("the API server has not answered for %v", headWithin)
+		return nil, fmt.Errorf("the API server has not answered for %v", answered)
 	}
 	if err != nil {
 		end()

@@ -89,13 +89,13 @@ func (u *Utilisation) Share(now time.Time) float64 {
 // Mix describes a pool's turns: how many follow a conversation's first one, and how many prompt tokens are computed.
 // The zero value has no samples.
 type Mix struct {
-	firsts, laters float64  // decayed counts of first turns and of later ones
+	firsts, laters float64  // decayed counts: first turns, later turns
 	tokens         fit.Mean // mean uncached tokens of a turn
 }
 
 const (
 	outlierTokens = 512 // added to the mean before clamping, since little is known at first
-	firstTurns    = 2   // assumed number of later turns per first turn, before any sample
+	firstTurns    = 2   // later turns per first turn that are assumed while no turn has been counted
 )
 
 // Add counts a placed turn with this many uncached prompt tokens.

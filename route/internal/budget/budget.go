@@ -13,7 +13,7 @@ import (
 
 const steps = 12 // of a minute
 
-// Budget counts requests and their retries of the last minute, in slots of five seconds.
+// Budget counts requests and their retries of the last minute, in steps of five seconds.
 type Budget struct {
 	Reader
 	share   float64 // retries allowed, as a share of the requests of the last minute
@@ -25,7 +25,7 @@ type Budget struct {
 
 type count struct{ requests, retries int }
 
-// New makes an unused budget: of a share of the last minute's requests, and of at least so many retries.
+// New makes an unused budget. It allows as many retries a minute as a share of its requests, and floor at least.
 func New(share float64, floor int) *Budget {
 	b := &Budget{}
 	b.Reader = Reader{b}

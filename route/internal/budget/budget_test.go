@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// TestCountsLeaveByTheSlot: counts leave slot by slot after a minute, whatever the clock does, and none goes below
+// TestCountsLeaveByTheSlot: counts leave step by step after a minute, whatever the clock does, and none goes below
 // zero.
 func TestCountsLeaveByTheSlot(t *testing.T) {
 	b := New(0.2, 10)
@@ -23,7 +23,7 @@ func TestCountsLeaveByTheSlot(t *testing.T) {
 	for i := range steps {
 		before := *b
 		if got, want := b.sum(now), (count{100 * (steps - 1 - i), 100 * (steps - 1 - i)}); got != want {
-			t.Fatalf("after %d slots: %+v, want %+v", steps+i, got, want)
+			t.Fatalf("after %d steps: %+v, want %+v", steps+i, got, want)
 		}
 		b.Allows(now, &fleet.Request{Attempt: fleet.Attempt{Again: true}})
 		if !reflect.DeepEqual(before, *b) {

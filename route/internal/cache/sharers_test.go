@@ -46,6 +46,9 @@ func TestSharersOfMany(t *testing.T) {
 	if math.Abs(got.Turns-requests/2) > 1e-6 {
 		t.Errorf("%v of them, want %d", got.Turns, requests/2)
 	}
+	if got.OldestMs >= requests { // the first one is not among those at even distances
+		t.Error("all of them were looked at")
+	}
 	if math.Abs(got.OldestMs-requests) > requests/4 {
 		t.Errorf("the first was placed %v ms ago, want about %d", got.OldestMs, requests)
 	}

@@ -294,7 +294,7 @@ func TestPoliciesFollowRoles(t *testing.T) {
 	if !p.Splits() || decode == whole || prefill == decode || p.ServesWhole() {
 		t.Error("with roles")
 	}
-	h.registry.Leave(time.Time{}, o.e) // nobody is left: what the pool has learnt waits for those that come
+	h.registry.Leave(time.Time{}, o.e) // the pool is empty now and keeps what it has learnt
 	h.settle()
 	if h.pools.Policy(p, fleet.LegDecode) != decode {
 		t.Error("without members")
