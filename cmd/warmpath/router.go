@@ -233,10 +233,12 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 // server is what the listeners for HTTP have in common. A call as a whole has no time limit: it would cut long
 // generations.
 func (r *router) server(cfg *config.Config, h http.Handler) *http.Server {
-	return &http.Server{
+	s := &http.Server{
 		Handler: h, ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive,
 		MaxHeaderBytes: int(cfg.Limits.Header), ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 	}
+	newconns.CloseAmbiguous(s)
+	return s
 }
 
 // sideServer is a server for short calls with small heads.

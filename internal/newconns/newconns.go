@@ -1,6 +1,7 @@
 // Package newconns closes the connections that have not asked for anything yet when an HTTP server stops. It owns the
-// set of them, and says what else new ones lack: a place (bound.go), or a plain first byte (plain.go). It promises that
-// no connection is closed from which the head of a request has been read. It never stops a server.
+// set of them, and says what else new ones lack: a place (bound.go), a plain first byte (plain.go), or requests that
+// can be read in one way only (ambiguous.go). It promises that no connection is closed from which the head of a request
+// has been read before that request is answered. It never stops a server.
 package newconns
 
 import (

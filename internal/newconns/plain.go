@@ -13,7 +13,7 @@ import (
 const tellAgain = 10 * time.Second
 
 // Plain returns l, which has no certificate, with connections that tell the log when a client speaks TLS: the server
-// answers such a client with a 400 that it cannot read, and says nothing.
+// answers such a client with a 400 that it cannot read, and says nothing. They look for lengths for CloseAmbiguous.
 func Plain(l net.Listener, name string, log *slog.Logger) net.Listener {
 	return &plain{Listener: l, name: name, log: log}
 }
@@ -36,8 +36,9 @@ func (l *plain) Accept() (net.Conn, error) {
 
 type plainConn struct {
 	net.Conn
-	on   *plain
-	read bool // its first byte has been. A server reads in one goroutine after the other
+	on     *plain
+	read   bool // its first byte has been. A server reads in one goroutine after the other
+	length length
 }
 
 // handshake is the first byte of what a client of TLS says, and of no request.
@@ -51,6 +52,7 @@ func (c *plainConn) Read(p []byte) (int, error) {
 			c.on.tell(c.Conn)
 		}
 	}
+	c.length.look(p[:n])
 	return n, err
 }
 
