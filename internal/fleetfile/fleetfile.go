@@ -40,12 +40,20 @@ type entry struct {
 	Slower      *float64       `yaml:"slower"`            // factor
 	Start       time.Duration  `yaml:"start"`             // when it joins
 	Failures    []outage       `yaml:"failures"`
+	Slowdowns   []slowdown     `yaml:"slowdowns"`
 }
 
 // outage is a time in which an engine is gone; it comes back with an empty cache.
 type outage struct {
 	At  time.Duration `yaml:"at"`
 	For time.Duration `yaml:"for"`
+}
+
+// slowdown is a time in which an engine's work takes so many times as long.
+type slowdown struct {
+	At    time.Duration `yaml:"at"`
+	For   time.Duration `yaml:"for"`
+	Times float64       `yaml:"times"`
 }
 
 // Kinds are the names of the kinds of engine.
@@ -155,6 +163,9 @@ func (e *entry) endpoint() (simrig.Endpoint, error) {
 	out := simrig.Endpoint{Engine: c, Role: role, Start: e.Start}
 	for _, f := range e.Failures {
 		out.Outages = append(out.Outages, simrig.Outage{At: f.At, For: f.For})
+	}
+	for _, s := range e.Slowdowns {
+		out.Slowdowns = append(out.Slowdowns, simrig.Slowdown{At: s.At, For: s.For, Times: s.Times})
 	}
 	return out, nil
 }

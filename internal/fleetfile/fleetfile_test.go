@@ -1,12 +1,14 @@
 package fleetfile_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/fleetfile"
 	"github.com/warmpath/warmpath/sim/calibrate"
+	"github.com/warmpath/warmpath/sim/rig"
 )
 
 // TestFleetFile: what is given holds, 0 included; what is not given is that of the kind.
@@ -14,7 +16,8 @@ func TestFleetFile(t *testing.T) {
 	f, err := fleetfile.Read("f", []byte(`
 endpoints:
   - {engine: reference, step_per_seq: 0s, slots: 3}
-  - {name: b, count: 2, slower: 2, start: 5s, failures: [{at: 9s, for: 1s}]}
+  - {name: b, count: 2, slower: 2, start: 5s, failures: [{at: 9s, for: 1s}],
+     slowdowns: [{at: 2s, for: 3s, times: 4.5}]}
 `))
 	if err != nil || len(f.Endpoints) != 3 {
 		t.Fatalf("%+v, %v", f, err)
@@ -26,7 +29,8 @@ endpoints:
 		t.Errorf("%+v, want %+v", a, want)
 	}
 	if b := f.Endpoints[2]; b.Name != "b-1" || b.Engine != kind.Slower(2) || b.Start != 5*time.Second ||
-		len(b.Outages) != 1 {
+		!slices.Equal(b.Outages, []rig.Outage{{At: 9 * time.Second, For: time.Second}}) ||
+		!slices.Equal(b.Slowdowns, []rig.Slowdown{{At: 2 * time.Second, For: 3 * time.Second, Times: 4.5}}) {
 		t.Errorf("%+v", b)
 	}
 }
@@ -47,6 +51,7 @@ func TestFleetFaults(t *testing.T) {
 		good + "slower: 0":                         `f:3:5: slower must be in 0.001..1000, got 0`,
 		good + "start: -5s":                        `f:3:5: endpoint "e1": it cannot start at -5s`,
 		good + "failures: [{at: 9s, for: -1s}]":    `f:3:5: endpoint "e1": a failure at 9s for -1s`,
+		good + "slowdowns: [{at: 1s, for: 2s}]":    `f:3:5: endpoint "e1": 0 times as slow at 1s for 2s`,
 		good + "name: a":                           `f:1:1: endpoint "a": every endpoint needs a name of its own`,
 		good + `name: "a\x1b"`: `f:3:5: endpoint "a\x1b": a name is text in UTF-8 without ` +
 			`control characters`,

@@ -160,7 +160,7 @@ function showTotals() {
   $("heads").parentNode.parentNode.classList.toggle("unheld", !holds);
   const rate = grew("", s, "requests") / Math.max(1, (seenAt - from) / 1000);
   $("totals").replaceChildren(
-    total("endpoints", up + " of " + fleet.size, "that take requests, of all"),
+    total("endpoints", up + "/" + fleet.size, "that take requests, of all"),
     total("requests/s", rate < 10 ? rate.toFixed(1) : count(rate), "over the last minute"),
     total("running", count(running)),
     total("queued", count(queued), "requests that wait in the router"),
