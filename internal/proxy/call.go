@@ -46,7 +46,8 @@ type call struct {
 	bounds       atomic.Pointer[Bounds]
 	shutdown     atomic.Bool // no further attempt may start
 	sent         atomic.Bool // the client has seen a byte or the header: no retry is allowed
-	commenting   atomic.Bool // before that, an engine's comment is written to the client
+	commenting   atomic.Bool // before that, what comes before an answer is written to the client
+	broken       bool        // the answer that has begun is none: the connection has to be cut
 	spent        atomic.Bool // an engine has computed for it, and did not fail
 
 	// what it may do, and is charged
@@ -138,7 +139,7 @@ func (c *call) end() {
 	c.served.Class = c.Request.Class
 	c.span.End(&c.served)
 	c.p.fleet.Served(&c.served)
-	v := recover()
+	v, broken := recover(), c.broken
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // the value itself is compared, as in net/http
 		c.p.log.Error("panic while serving", "request", c.served.ID, "panic", v)
 	}
@@ -152,7 +153,7 @@ func (c *call) end() {
 		c.blocks = blocks
 		calls.Put(c)
 	}
-	if v != nil || gone { // net/http must not turn an unanswered request into a 200
+	if v != nil || gone || broken { // net/http must not turn an unanswered request into a 200
 		panic(http.ErrAbortHandler)
 	}
 }

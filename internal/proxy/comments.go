@@ -106,13 +106,14 @@ func (c *call) commentsEvery() time.Duration {
 	}
 }
 
-// openStream sends the header of an event stream before it is known which endpoint will answer: it says nothing of any.
-func (c *call) openStream() {
+// open sends the header of an answer, an event stream or JSON, before it is known which endpoint will give it: it says
+// nothing of any.
+func (c *call) open() {
 	if c.Opened.Swap(true) {
 		return
 	}
 	h := c.client.Header()
-	h["Content-Type"] = []string{eventStream + "; charset=utf-8"}
+	h["Content-Type"] = []string{c.media() + "; charset=utf-8"}
 	h["Cache-Control"] = []string{"no-cache"}
 	h["X-Accel-Buffering"] = unbuffered
 	c.p.origins.tell(readerOf(c.R, c.p.cfg.Origins), h)
@@ -122,15 +123,15 @@ func (c *call) openStream() {
 
 // comment sends a comment to the client. It returns false when the client is gone.
 func (c *call) comment() bool {
-	c.openStream()
+	c.open()
 	_, err := c.client.Send([]byte(heldComment), true)
 	return err == nil
 }
 
-// passComments passes on comments that an engine or a gateway sends before its answer to keep the client waiting (vLLM
-// with --sse-keep-alive-interval, llama.cpp, OpenRouter). Another endpoint can still answer. Where the router sends
-// comments of its own, those are enough. It returns false when the client left.
-func (r *relay) passComments(piece []byte) (ok bool) {
+// passLead passes on what an engine or a gateway sends before its answer to keep the client waiting: comments (vLLM
+// with --sse-keep-alive-interval, llama.cpp, OpenRouter), or white space. Another endpoint can still answer. Where the
+// router sends comments of its own, those are enough. It returns false when the client left.
+func (r *relay) passLead(piece []byte) (ok bool) {
 	c := r.c
 	r.alive()
 	if c.comments.goOn() {
@@ -138,7 +139,7 @@ func (r *relay) passComments(piece []byte) (ok bool) {
 	}
 	if !c.Opened.Load() {
 		c.tellSession(r.d)
-		c.openStream()
+		c.open()
 	}
 	limit := r.watch.Pause()
 	c.commenting.Store(true)
@@ -153,12 +154,20 @@ func (r *relay) passComments(piece []byte) (ok bool) {
 	return true
 }
 
-// unfit reports whether an answer cannot continue an event stream that the client has got the header of. Before an
-// answer that could not, the client gets no such header any more; if it has got one, comments go on.
+// media is the media type of the answer that the client has asked for.
+func (c *call) media() string {
+	if c.Prompt.Stream {
+		return eventStream
+	}
+	return "application/json"
+}
+
+// unfit reports whether an answer cannot continue an event stream or JSON that the client has got the header of. Before
+// an answer that could not, the client gets no such header any more; if it has got one, comments go on.
 func (c *call) unfit(res *http.Response) bool {
 	h := send.Named(res.Header)
 	e := h.Get("Content-Encoding")
-	if res.StatusCode == http.StatusOK && send.Media(h.Get("Content-Type")) == eventStream &&
+	if res.StatusCode == http.StatusOK && send.Media(h.Get("Content-Type")) == c.media() &&
 		(e == "" || e == "identity") {
 		return false
 	}
@@ -168,8 +177,8 @@ func (c *call) unfit(res *http.Response) bool {
 	return c.Opened.Load()
 }
 
-// retell concludes an attempt whose answer is no event stream, though the client has got the header of one: an engine's
-// error becomes an event. An error of status 200 may leave another endpoint to ask.
+// retell concludes an attempt whose answer does not continue what the client has got the header of: an engine's error
+// becomes an event, or the body. An error of status 200 may leave another endpoint to ask.
 func (a *attempt) retell(res *http.Response) (next *route.Plan) {
 	c := a.c
 	said, _ := io.ReadAll(io.LimitReader(res.Body, send.RefusalBytes))
@@ -192,12 +201,22 @@ func (a *attempt) retell(res *http.Response) (next *route.Plan) {
 	c.comments.end()
 	c.served.Status = http.StatusOK
 	c.sent.Store(true)
-	c.tell(fault.Restated(c.shape(), status, said))
+	c.fail(fault.Restated(c.shape(), status, said))
 	return nil
 }
 
 // shape is the API in whose format the client gets errors.
 func (c *call) shape() prompt.API { return fault.Shape(c.API, c.R.URL.Path) }
+
+// fail sends the body of an error to a client that has got the header of an answer, and so the status of a good one.
+// Libraries raise an error for one in a stream; a plain answer is cut behind it.
+func (c *call) fail(body []byte) {
+	if c.Prompt.Stream {
+		c.tell(body)
+		return
+	}
+	c.broken = c.write(body)
+}
 
 // tell sends the body of an error as an event.
 func (c *call) tell(body []byte) { c.write(fault.Event(c.shape(), body)) }

@@ -461,6 +461,69 @@ func commentsBeforeAnAnswer(t *testing.T) {
 	}
 }
 
+// TestSpaceBeforeAnAnswer: the white space by which a server keeps the client of a plain answer waiting (oMLX's
+// _with_json_keepalive) reaches it, and is no answer: another engine gives that when this one breaks off, fails, hangs
+// or ends. Without another one the client gets no answer that it could take for whole.
+func TestSpaceBeforeAnAnswer(t *testing.T) { bubble(t, spaceBeforeAnAnswer) }
+
+func spaceBeforeAnAnswer(t *testing.T) {
+	const (
+		failed = `{"error":{"message":"died","code":500}}`
+		hangs  = time.Minute
+	)
+	plain := func(h engineHandler) engineHandler {
+		return func(w http.ResponseWriter, r *http.Request) { h(typed{w, "application/json"}, r) }
+	}
+	space := []string{" ", "  ", "\r\n\t"}
+	seen := strings.Join(space, "")
+	for _, form := range []struct{ path, body, whole string }{
+		{"/v1/chat/completions", `{"model":"m","messages":[]}`, `{"choices":[],"usage":{"prompt_tokens":20,` +
+			`"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":16}}}`},
+		{"/v1/responses", `{"model":"m","input":"x"}`, `{"id":"r","object":"response","usage":{"input_tokens":20,` +
+			`"output_tokens":2,"input_tokens_details":{"cached_tokens":16}}}`},
+		{"/v1/messages", `{"model":"m","max_tokens":9,"messages":[]}`, `{"type":"message","usage":{"input_tokens":4,` +
+			`"cache_read_input_tokens":16,"output_tokens":2}}`},
+	} {
+		answers := plain(streams(form.whole))
+		for name, first := range map[string]engineHandler{
+			"answers":    plain(spaced(false, " ", "  ", "\r\n\t"+form.whole)),
+			"ends":       plain(spaced(false, space...)),
+			"breaks off": plain(spaced(true, space...)),
+			"fails":      plain(spaced(false, " ", "  ", "\r\n\t", failed)),
+			"hangs": plain(func(w http.ResponseWriter, r *http.Request) {
+				spaced(false, space...)(w, r)
+				<-r.Context().Done()
+			}),
+		} {
+			cfg := proxy.Config{Answer: hangs, Idle: time.Hour}
+			r := newRig(t, cfg, first, answers)
+			began := time.Now()
+			res, body := r.post(form.path, form.body)
+			s := r.last(1)
+			if body != seen+form.whole || res.Header.Get("Content-Type") != "application/json; charset=utf-8" ||
+				res.Header.Get("X-Session-Id") == "" || time.Since(began) > hangs+time.Second {
+				t.Errorf("%s %s: %q %v", form.path, name, body, res.Header)
+			}
+			if s.Outcome != fleet.OK || s.Usage.PromptTokens != 20 || s.Usage.CachedTokens != 16 ||
+				name == "answers" && s.FirstByte.Sub(began) != 2*time.Second {
+				t.Errorf("%s %s: %s %+v %s", form.path, name, s.Outcome, s.Usage, s.FirstByte.Sub(began))
+			}
+			for what, cfg := range map[string]proxy.Config{"no other engine": cfg, "no retries": {Retries: -1, Answer: hangs}} {
+				r = newRig(t, cfg, first)
+				_, body = r.post(form.path, form.body)
+				rest, is := strings.CutPrefix(body, seen)
+				switch {
+				case !is:
+					t.Errorf("%s %s, %s: %q", form.path, name, what, body)
+				case name == "answers" && rest != form.whole, name == "fails" && rest != failed,
+					name != "answers" && name != "fails" && !strings.Contains(rest, "!"):
+					t.Errorf("%s %s, %s: %q", form.path, name, what, rest)
+				}
+			}
+		}
+	}
+}
+
 // TestHeaderBeforeComments: the header that comes before an engine's comments says nothing of that engine, since
 // another may answer. Where none may, it is the engine's own.
 func TestHeaderBeforeComments(t *testing.T) {

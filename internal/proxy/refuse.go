@@ -37,7 +37,7 @@ func (c *call) refuse(err error) {
 	if c.Opened.Load() {
 		c.served.Status = http.StatusOK
 		c.sent.Store(true)
-		c.tell(fault.Body(c.shape(), f, c.message(err)))
+		c.fail(fault.Body(c.shape(), f, c.message(err)))
 		return
 	}
 	if c.served.Foreign == "" {

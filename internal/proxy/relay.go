@@ -84,7 +84,8 @@ type relay struct {
 	pieces  bool // flush each piece: events, JSON lines, or a length not known in advance
 	json    bool // a JSON object, by its media type
 	opaque  bool // compressed, so unreadable
-	waits   bool // nothing but comments has come of an event stream that another endpoint may still give
+	leads   bool // nothing but what keeps clients waiting has come: see lead
+	waits   bool // leads, and another endpoint may still answer
 	scanner *answer.Scanner
 	tail    *rewrite.Tail
 	counts  *answer.Counts
@@ -144,8 +145,9 @@ func (r *relay) readHeader() {
 	if e := header.Get("Content-Encoding"); e != "" && e != "identity" {
 		r.opaque, r.events, r.lines = true, false, false
 	}
-	r.waits = r.events && r.c.Prompt.Stream && r.c.API != prompt.Other && res.StatusCode == http.StatusOK &&
-		r.mayRetry()
+	r.leads = r.events || r.json && r.pieces && !r.opaque
+	r.waits = r.leads && r.events == r.c.Prompt.Stream && r.c.API != prompt.Other &&
+		res.StatusCode == http.StatusOK && r.mayRetry()
 	r.scanner.Items = r.c.Keeps && r.c.API == prompt.Responses
 	r.scanner.Learns = answer.EndOf(r.d.Kind, r.c.API.String()) == answer.EndLearnt
 	if r.events && r.fin.Outcome == fleet.OK {
@@ -192,9 +194,9 @@ func (b wholeAnswer) Read(p []byte) (int, error) {
 
 // pass passes one piece on. ok is false when the relay is over.
 func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
-	r.look(piece)
-	if r.waits = r.waits && answer.OnlyComments(piece); r.waits {
-		return nil, r.passComments(piece)
+	r.look(r.lead(piece))
+	if r.waits = r.waits && r.leads; r.waits {
+		return nil, r.passLead(piece)
 	}
 	if r.holds(piece) {
 		return nil, true
@@ -243,6 +245,20 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 		r.strip.Pass(piece)
 	}
 	return nil, r.write(piece)
+}
+
+// lead notes whether a piece only keeps the client waiting: comments of an event stream, or white space before the value
+// of JSON (oMLX, every 10 s while it computes). It returns what of the piece may be the answer's.
+func (r *relay) lead(piece []byte) (rest []byte) {
+	switch {
+	case !r.leads:
+	case r.events:
+		r.leads = answer.OnlyComments(piece)
+	default:
+		piece = bytes.TrimLeft(piece, " \t\r\n")
+		r.leads = len(piece) == 0
+	}
+	return piece
 }
 
 // announce tells the fleet which endpoint holds a response before the client can refer to it: a running response can be
@@ -372,7 +388,7 @@ func (r *relay) count() {
 // not its engine still computes. Before the first token, as after a chunk with only the role, the longer of both limits
 // holds.
 func (r *relay) alive() {
-	streams := r.events || r.lines
+	streams := r.events || r.lines || r.leads
 	news := r.scanner.TakeNews()
 	switch {
 	case r.fin.Outcome == fleet.OK && streams && (!news || !r.scanner.Opened()):
@@ -414,7 +430,7 @@ func (r *relay) answers() {
 
 // hasFirstToken reports whether the first token has arrived.
 func (r *relay) hasFirstToken() bool {
-	return r.fin.Outcome == fleet.OK && (!r.events && !r.lines || r.scanner.Data())
+	return r.fin.Outcome == fleet.OK && (!r.events && !r.lines && !r.leads || r.scanner.Data())
 }
 
 // fail sets the lease's outcome for an error in an answer of status 200, with a code, 0 for none, and what it says.
@@ -471,7 +487,7 @@ func endsLine(b byte) bool { return b == '\n' || b == '\r' }
 
 func (r *relay) commit() {
 	r.c.comments.end()
-	if r.c.Opened.Load() { // with a header that fits any stream
+	if r.c.Opened.Load() { // with a header that fits any such answer
 		r.c.served.Status = http.StatusOK
 		r.c.sent.Store(true)
 		return
@@ -588,7 +604,7 @@ func (r *relay) open() bool {
 		return false
 	}
 	last := bytes.TrimRight(r.ending[:], " \t\r\n")
-	return len(last) > 0 && last[len(last)-1] != '}' && last[len(last)-1] != ']'
+	return r.leads || len(last) > 0 && last[len(last)-1] != '}' && last[len(last)-1] != ']'
 }
 
 // empty reports whether a request for an answer got none, with status 200 or 204.

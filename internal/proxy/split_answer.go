@@ -99,7 +99,7 @@ func (s *split) answered() {
 	}
 	c.comments.end()
 	switch opened := c.Opened.Load(); {
-	case opened && send.Media(media) != eventStream:
+	case opened && send.Media(media) != c.media():
 		c.refuse(fault.At(fault.ErrNoStream, s.plan.Prefill.Endpoint.Name))
 		s.release(fleet.Abandoned)
 		return

@@ -40,7 +40,7 @@ var (
 	ErrAnswerHead = errors.New("the header of the engine's answer has more than 256 fields or 64 KiB")
 	ErrTruncated  = errors.New("the engine ended its answer before it was complete")
 	ErrNoStream   = errors.New(
-		"the engine's answer is no event stream, which the client has been sent the header of while its request waited")
+		"the engine's answer is no event stream, or no JSON, though the client has been sent the header of one")
 )
 
 // Requests that the door rejects.

@@ -30,8 +30,8 @@ type Incoming struct {
 	Media    prompt.Media   // where the body names what engines keep, see prompt.Refers
 	Computes bool           // an engine computes for it, and may keep a prompt in its cache
 	Repeats  bool           // of an API without a name here: its work leaves nothing behind
-	// the client has got the header of an event stream, and comments: the answer must continue it, so that it must not
-	// be compressed
+	// the client has got the header of an answer, and comments or white space: the answer must continue it, so that it
+	// must not be compressed
 	Opened atomic.Bool
 	// the answer may name what the engine keeps for the tenant from now on, so that it must be readable
 	Keeps        bool
