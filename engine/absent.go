@@ -76,7 +76,8 @@ func bare(body []byte) bool {
 // lacksModel reports whether a message in lower case says that there is no such model: "The model `m` does not exist."
 // (vLLM 0.32.0, SGLang, TensorRT-LLM), "model 'm' not found, try pulling it first" (Ollama 0.33), "model not found",
 // "model is not loaded" and, when it has just gone, "model name=m is not running" (llama.cpp as a router), "LoRA
-// adapters are not loaded: m" (SGLang 0.5), "model: m" (Anthropic's form).
+// adapters are not loaded: m" (SGLang 0.5), "model: m" (Anthropic's form), "Model unloaded.", "Failed to load model",
+// "Invalid model identifier" (LM Studio).
 func lacksModel(text string) bool {
 	text, _, _ = strings.Cut(text, " valid aliases:") // vLLM lists all names behind it
 	if len(text) > longestComplaint {
@@ -89,7 +90,8 @@ func lacksModel(text string) bool {
 		return false
 	}
 	for _, said := range [...]string{
-		"does not exist", "not found", "not loaded", "not running", "no such", "unknown model", "no model",
+		"does not exist", "not found", "not loaded", "not running", "no such", "unknown model", "no model", "unloaded",
+		"failed to load model", "invalid model identifier",
 	} {
 		if strings.Contains(text, said) {
 			return true
@@ -110,7 +112,8 @@ func gatewayLacks(text string) bool {
 func aboutModel(text string) bool {
 	for _, begins := range [...]string{
 		"model ", "model: ", "the model ", "no model ", "no such model", "unknown model", // llama.cpp as a router, vLLM
-		"no models are ", // TabbyAPI
+		"no models are ",                                                         // TabbyAPI
+		"no models loaded", "failed to load model ", "invalid model identifier ", // LM Studio
 		// SGLang 0.5
 		"adapter ", "lora ", "the lora ", "no such adapter", "no such lora", "the following requested lora adapters ",
 	} {

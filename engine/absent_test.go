@@ -34,6 +34,19 @@ func TestAbsent(t *testing.T) {
 			"llama.cpp as a router, a model that is not loaded", 400,
 			`{"error":{"code":400,"message":"model is not loaded","type":"invalid_request_error"}}`, AbsentModel,
 		},
+		{"LM Studio, unloaded meanwhile", 400, `{"error":"Model unloaded by user or API request."}`, AbsentModel},
+		{"LM Studio, unloaded", 400, `{"error":"Model is unloaded."}`, AbsentModel},
+		{
+			"LM Studio, nothing loaded", 400, `{"error":{"message":"No models loaded. Please load a model in the ` +
+				`developer page or use the 'lms load' command.","type":"invalid_request_error","param":"model"}}`,
+			AbsentModel,
+		},
+		{
+			"LM Studio, a load that failed", 400, `{"error":"Failed to load model \"m\". Error: Operation canceled."}`,
+			AbsentModel,
+		},
+		{"LM Studio, unknown", 400, `{"error":{"message":"Invalid model identifier \"m\"."}}`, AbsentModel},
+		{"LM Studio, another kind", 400, `{"error":"Model is not embedding"}`, AbsentNothing},
 		{"ollama", 404, "404 page not found", AbsentPath},
 		{"ollama 0.33, path", 404, string(fixture(t, "ollama/0.33.0-rc2/no_path.txt")), AbsentPath},
 		{"ollama 0.33, model", 404, string(fixture(t, "ollama/0.33.0-rc2/no_model.json")), AbsentModel},

@@ -508,7 +508,9 @@ func spaceBeforeAnAnswer(t *testing.T) {
 				name == "answers" && s.FirstByte.Sub(began) != 2*time.Second {
 				t.Errorf("%s %s: %s %+v %s", form.path, name, s.Outcome, s.Usage, s.FirstByte.Sub(began))
 			}
-			for what, cfg := range map[string]proxy.Config{"no other engine": cfg, "no retries": {Retries: -1, Answer: hangs}} {
+			for what, cfg := range map[string]proxy.Config{
+				"no other engine": cfg, "no retries": {Retries: -1, Answer: hangs},
+			} {
 				r = newRig(t, cfg, first)
 				_, body = r.post(form.path, form.body)
 				rest, is := strings.CutPrefix(body, seen)

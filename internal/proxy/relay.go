@@ -247,8 +247,8 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 	return nil, r.write(piece)
 }
 
-// lead notes whether a piece only keeps the client waiting: comments of an event stream, or white space before the value
-// of JSON (oMLX, every 10 s while it computes). It returns what of the piece may be the answer's.
+// lead notes whether a piece only keeps the client waiting: comments of an event stream, or white space before the
+// value of JSON (oMLX, every 10 s while it computes). It returns what of the piece may be the answer's.
 func (r *relay) lead(piece []byte) (rest []byte) {
 	switch {
 	case !r.leads:

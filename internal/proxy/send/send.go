@@ -95,32 +95,25 @@ func (s *Sender) To(c *Incoming, d *route.Decision, ctx context.Context, span *t
 // carried reports whether the transport exchanges it. Prefill legs are always sent by the router.
 func (a *Outgoing) carried() bool { return a.c.Transport != nil && a.d.Leg != fleet.LegPrefill }
 
-// exchange sends it and returns when the header of the answer has come. An engine that is ending answers 503, whatever
-// status it says so with.
+// exchange sends it and returns when the header of the answer has come, with the status that the answer stands for.
 func (a *Outgoing) exchange(out *http.Request) (*http.Response, error) {
 	if a.carried() {
 		return a.c.Transport.Carry(out, a.d.Endpoint)
 	}
 	res, err := a.s.transport.RoundTrip(out)
-	if err == nil && ends(res) {
-		res.StatusCode, res.Status = http.StatusServiceUnavailable, ""
+	if err == nil && res.StatusCode == http.StatusBadRequest {
+		res.StatusCode, res.Status = engine.OwnStatus(res.StatusCode, Short(res)), ""
 	}
 	return res, err
-}
-
-// ends reports whether an answer says that the engine is ending, as if the request were at fault. The bytes read are
-// put back.
-func ends(res *http.Response) bool {
-	return res.StatusCode == http.StatusBadRequest && engine.Ending(res.StatusCode, Short(res))
 }
 
 // Short is the body of an answer that is no longer than those in which engines speak of themselves; nil for a longer
 // one. The bytes read are put back.
 func Short(res *http.Response) []byte {
-	if res.ContentLength < 0 || res.ContentLength > engine.EndingBytes {
+	if res.ContentLength < 0 || res.ContentLength > engine.OwnBytes {
 		return nil
 	}
-	head, err := io.ReadAll(io.LimitReader(res.Body, engine.EndingBytes))
+	head, err := io.ReadAll(io.LimitReader(res.Body, engine.OwnBytes))
 	res.Body = &readBack{ReadCloser: res.Body, head: head, err: err}
 	return head
 }
