@@ -52,6 +52,7 @@ func (c *call) startAttempt(d *route.Decision) *attempt {
 			d,
 			route.Service(c.Request.Class, d.Model, c.Request.Path),
 			!c.streams() && c.Transport == nil && c.Request.Pin == "" && c.Repeatable() && c.retriesLeft(),
+			c.barred(d.Leg),
 		),
 		fin: route.Finished{Lease: d.Lease, Outcome: fleet.Abandoned},
 	}
@@ -394,6 +395,15 @@ const mostOverfull = 4
 func (c *call) retriesLeft() bool {
 	most := c.bounds.Load().Retries
 	return most > 0 && c.served.Attempts-c.uncounted <= most
+}
+
+// barred is the endpoints that are not to get a leg of the request, or not again. They are copied for other goroutines.
+func (c *call) barred(l fleet.Leg) []string {
+	q := &c.Request
+	if l == fleet.LegPrefill {
+		return slices.Concat(q.TriedPrefill, q.Exclude)
+	}
+	return slices.Concat(q.Tried, q.Exclude)
 }
 
 // failedAt notes an endpoint that is not to get the request again. One whose name has moved to another address has

@@ -19,7 +19,7 @@ func TestRequestEndsWithItsContext(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())
 		c := &call{Incoming: send.Incoming{R: httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody)}}
 		c.watchClient()
-		w := timeouts.NewWatch(c.ctx, new(route.Decision), "", false)
+		w := timeouts.NewWatch(c.ctx, new(route.Decision), "", false, nil)
 		c.watch.Store(w)
 		leave()
 		synctest.Wait()

@@ -205,3 +205,71 @@ func TestSilentEngine(t *testing.T) {
 		})
 	}
 }
+
+// TestSilentEnginesInTurn: a request that was moved from a silent engine to one that falls silent too stays there when
+// the first is well again, since it would not get the request another time.
+func TestSilentEnginesInTurn(t *testing.T) {
+	const stream = `{"model":"m","stream":true,"messages":[{"role":"user","content":"hello"}]}`
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		silentUntil := map[string]time.Duration{"e0": 75 * time.Second, "e1": 100 * time.Second}
+		r := newRouter(t, proxy.Config{}, wire(func(req *http.Request) (*http.Response, error) {
+			_, _ = io.Copy(io.Discard, req.Body)
+			engine, since := req.URL.Hostname(), time.Since(began)
+			switch {
+			case since == 0 && engine == "e0":
+				return nil, io.ErrUnexpectedEOF // so that the other answers for once
+			case since >= time.Minute && since < silentUntil[engine]:
+				select {
+				case <-time.After(silentUntil[engine] - since):
+				case <-req.Context().Done():
+					return nil, req.Context().Err()
+				}
+			}
+			return trickles(2)(req)
+		}), route.Config{Policy: func() pick.Policy { return inOrder{} }}, []fleet.Endpoint{
+			{Name: "e0", URL: "http://e0", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1},
+		}, func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
+		ctx, stop := context.WithCancel(t.Context())
+		defer synctest.Wait()
+		defer stop()
+		go r.proxy.Run(ctx)
+		send := func() *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			r.proxy.ServeHTTP(w,
+				httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(stream)))
+			return w
+		}
+		look := func(want ...fleet.State) {
+			var states []fleet.State
+			for _, s := range r.fleet.Status() {
+				states = append(states, s.State)
+			}
+			if !slices.Equal(states, want) {
+				t.Errorf("after %v the engines are %v, want %v", time.Since(began), states, want)
+			}
+		}
+		for range 2 { // from which it learns how long an answer of either takes
+			if w := send(); w.Code != 200 {
+				t.Errorf("answered %d %s", w.Code, w.Body)
+			}
+		}
+		time.Sleep(time.Minute - time.Since(began))
+		const waiting = 3
+		moved := make(chan *httptest.ResponseRecorder, waiting)
+		for range waiting {
+			go func() { moved <- send() }()
+		}
+		time.Sleep(15 * time.Second)
+		look(fleet.StateEjected, fleet.StateUp)
+		time.Sleep(10 * time.Second)
+		look(fleet.StateUp, fleet.StateEjected)
+		for range waiting {
+			if w := <-moved; w.Code != 200 || !strings.Contains(w.Body.String(), "[DONE]") {
+				t.Errorf("what waits at the second is answered %d %s", w.Code, w.Body)
+			}
+		}
+		synctest.Wait()
+		r.booksBalance()
+	})
+}

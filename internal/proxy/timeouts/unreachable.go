@@ -2,6 +2,7 @@ package timeouts
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -14,8 +15,8 @@ type Unreachable struct {
 	looked int64 // instant of the latest look
 	// reason: ErrRefusing, ErrDown, ErrAsleep, or ErrSilent for one that seems to hang although it is healthy
 	engines map[engine]error
-	mute    map[part]bool  // what engines are mute for
-	up      map[string]int // number of endpoints that are up, by pool
+	mute    map[part]bool       // what engines are mute for
+	up      map[string][]string // endpoints that are up, by pool
 }
 
 // engine is an endpoint at an address: its name may have moved to another one since a request was sent there.
@@ -29,16 +30,15 @@ type part struct {
 
 // NewUnreachable makes an empty list.
 func NewUnreachable() *Unreachable {
-	return &Unreachable{engines: map[engine]error{}, mute: map[part]bool{}, up: map[string]int{}}
+	return &Unreachable{engines: map[engine]error{}, mute: map[part]bool{}, up: map[string][]string{}}
 }
 
-// others reports whether the pool has an endpoint that is up for what waits at one that is gone. An engine that hangs
+// others reports whether the attempt's pool has an endpoint that is up and may get the request. An engine that hangs
 // may recover, but not sooner than another one answers. One that is mute for a model is up itself.
-func (g *Unreachable) others(pool string, why error) bool {
-	if errors.Is(why, ErrMute) {
-		return g.up[pool] > 1
-	}
-	return g.up[pool] > 0
+func (g *Unreachable) others(w *Watch, why error) bool {
+	return slices.ContainsFunc(g.up[w.pool], func(name string) bool {
+		return !slices.Contains(w.barred, name) && !(errors.Is(why, ErrMute) && w.At(name))
+	})
 }
 
 // why is why an engine is not worth waiting for; nil if it is.
@@ -89,7 +89,7 @@ func (g *Unreachable) Update(at time.Time, from *live.Fleet) {
 	for _, m := range from.Models() {
 		for _, e := range m.Endpoints {
 			if up[e] {
-				g.up[m.ID]++
+				g.up[m.ID] = append(g.up[m.ID], e)
 			}
 		}
 	}

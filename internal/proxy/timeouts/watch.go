@@ -23,8 +23,9 @@ type Watch struct {
 	hasData    atomic.Bool  // the answer's first data has arrived
 	queued     atomic.Bool  // at the router
 
-	pool  string // of the decision
-	moves bool   // the request can move to another endpoint
+	pool   string   // of the decision
+	moves  bool     // the request can move to another endpoint
+	barred []string // endpoints that are not to get it, or not again
 }
 
 type watchKey struct{}
@@ -44,11 +45,11 @@ func WatchOf(ctx context.Context) *Watch {
 }
 
 // NewWatch makes the context of an attempt by a decision. service is that of route.Service, moves means that the
-// request can move to another endpoint.
-func NewWatch(ctx context.Context, d *route.Decision, service string, moves bool) *Watch {
+// request can move to another endpoint, but for those that are barred.
+func NewWatch(ctx context.Context, d *route.Decision, service string, moves bool, barred []string) *Watch {
 	w := &Watch{
 		Cancelable: Cancelable{Context: ctx}, at: part{engine{d.Endpoint.Name, d.Endpoint.URL}, service},
-		lease: d.Lease, pool: d.Pool, moves: moves,
+		lease: d.Lease, pool: d.Pool, moves: moves, barred: barred,
 	}
 	w.queued.Store(d.Queued)
 	return w
@@ -152,7 +153,7 @@ func (w *Watch) Overdue(now time.Time, gone *Unreachable, refusing time.Duration
 	case w.moved.Load() > gone.looked:
 	// a silent one has been waited for
 	case !errors.Is(why, ErrSilent) && !errors.Is(why, ErrMute) && at-w.moved.Load() < int64(refusing):
-	case errors.Is(why, ErrRefusing), w.moves && !sent && gone.others(w.pool, why):
+	case errors.Is(why, ErrRefusing), w.moves && !sent && gone.others(w, why):
 		return why
 	case errors.Is(why, ErrDown) && w.hasData.Load() && at-w.moved.Load() >= downSilence*int64(refusing):
 		return ErrStalled

@@ -24,19 +24,22 @@ func TestTrialIsNotGivenUp(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		looked time.Duration // when, from the time at which the request was sent
-		others int
+		up     []string
+		barred []string // endpoints that may not get the request
 		want   error
 	}{
-		{"sent before the look", time.Millisecond, 1, ErrSilent},
-		{"sent after the look", -time.Millisecond, 1, nil},
-		{"no other endpoint", time.Millisecond, 0, nil},
+		{"sent before the look", time.Millisecond, []string{"e1"}, nil, ErrSilent},
+		{"sent after the look", -time.Millisecond, []string{"e1"}, nil, nil},
+		{"no other endpoint", time.Millisecond, nil, nil, nil},
+		{"it failed at the other", time.Millisecond, []string{"e1"}, []string{"e1"}, nil},
+		{"it failed at one of the others", time.Millisecond, []string{"e1", "e2"}, []string{"e1"}, ErrSilent},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := NewWatch(context.Background(), decided(), "m", true)
+			w := NewWatch(context.Background(), decided(), "m", true, tt.barred)
 			w.Wait(time.Hour)
 			gone := &Unreachable{
 				looked: instant.Of(w.Moved().Add(tt.looked)), engines: map[engine]error{e0: ErrSilent},
-				up: map[string]int{"m": tt.others},
+				up: map[string][]string{"m": tt.up},
 			}
 			if got := w.Overdue(w.Moved().Add(time.Second), gone, time.Minute, false); !errors.Is(got, tt.want) {
 				t.Errorf("got %v, want %v", got, tt.want)
@@ -64,7 +67,7 @@ func TestStalledAnswer(t *testing.T) {
 		{"down, before its first data", ErrDown, false, time.Hour, 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := NewWatch(context.Background(), decided(), "m", true)
+			w := NewWatch(context.Background(), decided(), "m", true, nil)
 			w.Wait(2 * time.Hour)
 			if tt.begun {
 				w.FirstData()
@@ -87,21 +90,23 @@ func TestStalledAnswer(t *testing.T) {
 // beside it, and before the client has seen a byte; requests for other models stay.
 func TestMuteForOneModel(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
-		model string
-		moves bool
-		sent  bool
-		up    int
-		want  error
+		name   string
+		model  string
+		moves  bool
+		sent   bool
+		up     []string
+		barred []string // endpoints that may not get the request
+		want   error
 	}{
-		{"moves", "m", true, false, 2, ErrMute},
-		{"another model", "n", true, false, 2, nil},
-		{"nowhere to go", "m", true, false, 1, nil},
-		{"cannot move", "m", false, false, 2, nil},
-		{"the client has a part", "m", true, true, 2, nil},
+		{"moves", "m", true, false, []string{"e0", "e1"}, nil, ErrMute},
+		{"another model", "n", true, false, []string{"e0", "e1"}, nil, nil},
+		{"nowhere to go", "m", true, false, []string{"e0"}, nil, nil},
+		{"it failed at the other", "m", true, false, []string{"e0", "e1"}, []string{"e1"}, nil},
+		{"cannot move", "m", false, false, []string{"e0", "e1"}, nil, nil},
+		{"the client has a part", "m", true, true, []string{"e0", "e1"}, nil, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := NewWatch(context.Background(), decided(), tt.model, tt.moves)
+			w := NewWatch(context.Background(), decided(), tt.model, tt.moves, tt.barred)
 			w.Wait(time.Hour)
 			gone := NewUnreachable()
 			gone.looked = instant.Of(w.Moved()) + 1
