@@ -61,8 +61,10 @@ type Endpoint struct {
 	Part   Part     // the rank or slot; zero is the whole engine
 	Weight float64  // share of new traffic relative to others; 0 takes no traffic; never negative
 	Models []string // declared models; nil means "what the engine reports"
-	Role   Role     // phases it serves; zero serves all
-	IDForm IDForm   // how the engine is sent the conversation id of a request
+	// it takes names that no endpoint has too: its engine has more models than it lists
+	AnyModel bool
+	Role     Role   // phases it serves; zero serves all
+	IDForm   IDForm // how the engine is sent the conversation id of a request
 	// addresses of its KV events and of their replay; "" asks the engine
 	KVEvents, KVReplay string
 	KVTopic            string // topic of its events; "" subscribes to all

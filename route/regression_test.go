@@ -4,6 +4,7 @@ package route_test
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -545,6 +546,59 @@ func TestDepartedModel(t *testing.T) {
 		var unknown *route.UnknownModelError
 		if err := ask(x, "never there"); !errors.As(err, &unknown) {
 			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+// TestEndpointsThatTakeAnyModel: a name that no endpoint has goes, as it is, to those that are declared to take any,
+// from the declaration on that says so. A name that one has goes there alone.
+func TestEndpointsThatTakeAnyModel(t *testing.T) {
+	x := newTestRouter(t, nil, "a", "b", "c")
+	x.up("c", nil, fleet.Model{ID: "n"})
+	declare := func(any bool, models ...string) {
+		x.r.Observe(x.now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{
+			{Name: "a", URL: "http://a", Weight: 1, Models: models, AnyModel: any},
+			{Name: "b", URL: "http://b", Weight: 1, Models: models, AnyModel: any},
+			{Name: "c", URL: "http://c", Weight: 1},
+		}})
+	}
+	took := func(model string) string {
+		seen := map[string]bool{}
+		for i := range 8 {
+			d, err := x.r.Decide(x.now, &fleet.Request{Model: model, ID: strconv.Itoa(i), PromptBytes: 1000})
+			if err != nil {
+				return "none"
+			}
+			seen[d.Endpoint.Name] = true
+			if d.Model != model {
+				t.Errorf("%s is called %q", model, d.Model)
+			}
+		}
+		return strings.Join(slices.Sorted(maps.Keys(seen)), " ")
+	}
+	for _, tt := range []struct {
+		any            bool
+		declared       []string
+		m, n, unlisted string
+	}{
+		{false, nil, "a b", "c", "none"},
+		{true, []string{"m"}, "a b", "c", "a b"},
+		{true, nil, "a b", "c", "a b"},
+		{false, []string{"m"}, "a b", "c", "none"},
+	} {
+		declare(tt.any, tt.declared...)
+		if m, n, u := took("m"), took("n"), took("adapters/7"); m != tt.m || n != tt.n || u != tt.unlisted {
+			t.Errorf("%+v: m at %s, n at %s, a name that nobody lists at %s", tt, m, n, u)
+		}
+	}
+	declare(true, "m")
+	x.up("a", nil, fleet.Model{ID: "m"}, fleet.Model{ID: "adapters/7", Parent: "m"}) // loaded by its first request
+	if at := took("adapters/7"); at != "a b" {
+		t.Errorf("where models are declared, a loaded name is at %s", at)
+	}
+	for _, s := range x.r.Models() {
+		if s.ID == "*" {
+			t.Error("* is listed as a model")
 		}
 	}
 }

@@ -167,6 +167,9 @@ func viewEndpoint(now time.Time, s *route.EndpointStatus, heard *heardOf) endpoi
 	for i := range s.Models {
 		v.Models = append(v.Models, s.Models[i].ID)
 	}
+	if s.Endpoint.AnyModel {
+		v.Models = append(v.Models, "*")
+	}
 	if !s.Until.IsZero() && s.Until.After(now) {
 		left := s.Until.Sub(now).Seconds()
 		v.UntilSeconds = &left

@@ -42,7 +42,7 @@ type DNSConfig struct {
 	// Weight of each engine in the distribution of new traffic. 0 means none; not set means 1. Weights of SRV records
 	// scale it.
 	Weight *float64 `yaml:"weight"`
-	// Models that the engines serve. Empty: the ones that they report.
+	// Models that the engines serve. Empty: the ones that they report. * as for endpoints.
 	Models []string `yaml:"models"`
 	// Ranks is the number of data-parallel ranks of each engine; each rank becomes an endpoint.
 	Ranks int `yaml:"ranks"`

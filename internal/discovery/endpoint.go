@@ -45,7 +45,8 @@ type EndpointConfig struct {
 	Role string `yaml:"role" json:"role,omitempty"`
 	// Weight in the distribution of new traffic. 0 means none; not set means 1.
 	Weight *float64 `yaml:"weight" json:"weight,omitempty"`
-	// Models that the engine serves. Empty: the ones that it reports.
+	// Models that the engine serves. Empty: the ones that it reports. With * among them it also gets requests for names
+	// that no endpoint has, as an engine that loads adapters by their names, or a gateway with patterns.
 	Models []string `yaml:"models" json:"models,omitempty"`
 	// Ranks is the number of data-parallel ranks (vLLM, SGLang; TensorRT-LLM cannot be told a rank). They become
 	// endpoints NAME/rank0, NAME/rank1, ... With 0 the engine chooses the rank.
@@ -342,6 +343,9 @@ func under(i int, err error) error {
 	return &FieldError{Field: "[" + strconv.Itoa(i) + "]", Err: err}
 }
 
+// anyModel among an endpoint's models stands for names that no endpoint has.
+const anyModel = "*"
+
 // expand returns the endpoints of one valid declaration.
 func (c EndpointConfig) expand(key string) []fleet.Endpoint {
 	url, at, _ := normalise(c.URL)
@@ -350,9 +354,16 @@ func (c EndpointConfig) expand(key string) []fleet.Endpoint {
 		name = defaultName(url, at)
 	}
 	e := fleet.Endpoint{
-		Name: name, URL: url, Kind: fleet.Kind(c.Kind), Weight: 1, Models: slices.Clone(c.Models), APIKey: key,
+		Name: name, URL: url, Kind: fleet.Kind(c.Kind), Weight: 1, APIKey: key,
 		KVEvents: c.KVEvents, KVReplay: c.KVReplay, KVTopic: c.KVTopic,
 		BootstrapPort: c.BootstrapPort, KVAddress: c.KVAddress, TPSize: c.TPSize,
+	}
+	for _, m := range c.Models {
+		if m == anyModel {
+			e.AnyModel = true
+		} else {
+			e.Models = append(e.Models, m)
+		}
 	}
 	e.Role, _ = fleet.ParseRole(c.Role)
 	if c.Weight != nil {
@@ -385,7 +396,7 @@ func (c EndpointConfig) expand(key string) []fleet.Endpoint {
 // Equal reports whether two snapshots are equal.
 func Equal(a, b []fleet.Endpoint) bool {
 	return slices.EqualFunc(a, b, func(x, y fleet.Endpoint) bool {
-		models := slices.Equal(x.Models, y.Models)
+		models := slices.Equal(x.Models, y.Models) && x.AnyModel == y.AnyModel
 		return models && x.Role == y.Role && x.Name == y.Name && x.URL == y.URL && x.Kind == y.Kind &&
 			x.Part == y.Part && x.Weight == y.Weight && x.APIKey == y.APIKey && x.IDForm == y.IDForm &&
 			x.KVEvents == y.KVEvents && x.KVReplay == y.KVReplay && x.KVTopic == y.KVTopic &&

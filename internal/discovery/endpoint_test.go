@@ -43,6 +43,10 @@ func TestParseEndpoint(t *testing.T) {
 	f("http://a:1,weight=0,name=b,kind=sglang,models=m1+m2,api_key=k", fleet.Endpoint{
 		Name: "b", URL: "http://a:1", Kind: fleet.KindSGLang, Models: []string{"m1", "m2"}, APIKey: "k",
 	})
+	f("http://a:1,models=m1+*", fleet.Endpoint{
+		Name: "a:1", URL: "http://a:1", Weight: 1, Models: []string{"m1"}, AnyModel: true,
+	})
+	f("http://a:1,models=*", fleet.Endpoint{Name: "a:1", URL: "http://a:1", Weight: 1, AnyModel: true})
 	f("a:1,ranks=2,weight=.5",
 		fleet.Endpoint{Name: "a:1/rank0", URL: "http://a:1", Weight: 0.5, Part: fleet.Part{Kind: fleet.Rank}},
 		fleet.Endpoint{Name: "a:1/rank1", URL: "http://a:1", Weight: 0.5, Part: fleet.Part{Kind: fleet.Rank, Index: 1}})

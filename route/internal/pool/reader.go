@@ -115,7 +115,7 @@ func (t *Table) memberOf(e registry.Endpoint, s *state, targets []string) (m mem
 		model.ContextTokens, ok = e.Context(), true
 	case s.name == Any && targets == nil:
 		// it serves anything, but only here: a known name goes to endpoints known to serve it
-		ok = e.Nameless()
+		ok = e.TakesAny()
 	default:
 		model, m.stated, ok = e.Serves(targets)
 	}

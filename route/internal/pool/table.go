@@ -16,8 +16,8 @@ import (
 	"github.com/warmpath/warmpath/route/learnt"
 )
 
-// Any is the pool for unknown model names that are acceptable: for the alias "*", or endpoints that report no models.
-// It has one name, so that clients cannot create pools.
+// Any is the pool for unknown model names that are acceptable: for the alias "*", or endpoints that report no models or
+// are declared to take any. It has one name, so that clients cannot create pools.
 const Any = "*"
 
 // prefillSide marks the conversations of a pool's prefill side. No model name contains it.

@@ -265,8 +265,10 @@ func (e Endpoint) Serves(models []string) (m fleet.Model, stated, ok bool) {
 	return fleet.Model{}, false, false
 }
 
-// Nameless reports that no model of it is known.
-func (e Endpoint) Nameless() bool { return len(e.r.spec.Models) == 0 && e.r.report.Models == nil }
+// TakesAny reports whether it takes a model that no endpoint has: it is declared to, or no model of it is known.
+func (e Endpoint) TakesAny() bool {
+	return e.r.spec.AnyModel || len(e.r.spec.Models) == 0 && e.r.report.Models == nil
+}
 
 // Context is the longest prompt plus answer of any of its models; 0 unknown.
 func (e Endpoint) Context() int {
