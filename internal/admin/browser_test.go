@@ -77,6 +77,13 @@ func TestPageInBrowser(t *testing.T) {
 		`document.querySelectorAll("#charts canvas").length === 4 && charts.every((c) => c.plot.data[0].length > 0)`)
 	p.until("decisions are told", `document.querySelectorAll("#decisions tr.one").length === 3`)
 	p.until("a conversation is followed", `document.querySelectorAll("#turns tr").length === 3 && document.querySelectorAll("#lanes circle").length === 6`)
+	p.eval(`(() => {
+		const real = window.fetch;
+		window.fetch = () => Promise.reject(new Error("gone"));
+		follow("c1").finally(() => { window.fetch = real; });
+	})()`)
+	p.until("a router that does not answer leaves what the page has",
+		`document.querySelectorAll("#turns tr").length === 3 && $("said").textContent.includes("gone")`)
 	p.until("an alias's models are beside each other", `document.querySelectorAll("#alias-rows tr").length === 4 && document.querySelector("#alias-rows").textContent.includes("95 % of new conversations")`)
 	p.until("replicas are told", `document.querySelector("#peers").textContent.includes("r1")`)
 	p.shot("page-light")

@@ -1,20 +1,22 @@
 // A conversation's way through the fleet: a lane for each endpoint, a dot for each turn, and the same as a table.
 let following = "", turns = [], chosen = false;
 
-// follow shows one conversation and goes on showing it.
+// follow shows one conversation and goes on showing it: first what the page has of it, then what the router keeps.
 async function follow(id, silent) {
   following = id;
   if ($("conversation").value !== id) $("conversation").value = id;
-  turns = [];
-  if (id) {
-    try {
-      const r = await fetch("/admin/decisions?last=200&conversation=" + encodeURIComponent(id), { headers: headers(), signal: AbortSignal.timeout(5000) });
-      if (r.ok) turns = (await r.json()).decisions.reverse();
-    } catch (e) {
-      if (!silent) say("The router does not answer: " + e.message, true);
-    }
-  }
+  turns = id ? decisions.filter((d) => d.conversation === id).reverse() : [];
   showWay();
+  if (!id) return;
+  try {
+    const r = await fetch("/admin/decisions?last=200&conversation=" + encodeURIComponent(id), { headers: headers(), signal: AbortSignal.timeout(5000) });
+    const kept = r.ok ? (await r.json()).decisions.reverse() : turns;
+    if (following !== id) return; // another one has been chosen
+    turns = kept;
+    showWay();
+  } catch (e) {
+    if (!silent) say("The router does not answer: " + e.message, true);
+  }
 }
 
 // travel adds new decisions, and begins with a conversation that has come back where none was chosen.
