@@ -106,12 +106,16 @@ var plan = map[string]room{
 	"internal/guard":      {},
 	"internal/httpclient": {},
 	"internal/instant":    {},
+
+	"internal/instant/clockset": {tests: true},
+
 	"internal/forwarded": {
 		may: []string{"internal/guard", "internal/instant"}, third: []string{"github.com/pires/go-proxyproto"},
 	},
 	"internal/peers": {
 		may: []string{
-			"fleet", "internal/live", "internal/panics", "internal/places", "route", "route/learnt", "session",
+			"fleet", "internal/instant", "internal/live", "internal/panics", "internal/places", "route",
+			"route/learnt", "session",
 		},
 		third: []string{"github.com/redis/rueidis", "github.com/zeebo/xxh3"},
 	},
@@ -386,10 +390,8 @@ var unixTimes = map[string]string{
 	"internal/proxy/send/leg.go":          "whether it is still the same minute",
 	"internal/proxy/transfers/numbers.go": "part of an id",
 	"internal/state/state.go":             "kept in a file",
-	"policy/sent/window.go":               "a clock that goes back adds to the latest second",
 	"route/internal/backlog/queue.go":     "compared with those of other routers",
 	"route/internal/backlog/share.go":     "all routers halve at the same time",
-	"route/internal/budget/budget.go":     "a clock that goes back changes nothing",
 }
 
 // TestUnixTimes: what lasts is measured by times or by package instant, and not by the clock, which may be set.

@@ -61,7 +61,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		r.peerGone(now, &ev)
 	case FleetClock:
 		r.replicas.self = ev.Self
-		r.backlog.SetClock(ev.Offset)
+		r.backlog.SetClock(now, ev.Offset)
 	case Tick:
 	}
 	r.pools.Refresh()

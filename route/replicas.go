@@ -107,7 +107,7 @@ type PeerGone struct {
 // it should come every few ms, see Router.Queued.
 type Tick struct{}
 
-// FleetClock says how far the router's clock is behind the common one, and gives the router's id.
+// FleetClock says how far the router's clock is behind the common one, as it is set now, and gives the router's id.
 type FleetClock struct {
 	Self   uint64
 	Offset time.Duration

@@ -3,28 +3,25 @@ package instant_test
 import (
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/warmpath/warmpath/internal/instant"
+	"github.com/warmpath/warmpath/internal/instant/clockset"
 )
 
-// set is the time that time.Now would return if the clock had been set by d, in whole seconds: of the first word of a
-// time.Time that has a monotonic reading, the bits from the 30th on count the seconds since 1885.
-func set(t time.Time, d time.Duration) time.Time {
-	*(*uint64)(unsafe.Pointer(&t)) += uint64(d/time.Second) << 30
-	return t
-}
-
-// TestClockThatIsSet: the time between two instants is that which passed, whatever the clock says.
+// TestClockThatIsSet: the time between two instants, or two steady times, is that which passed, whatever the clock
+// says.
 func TestClockThatIsSet(t *testing.T) {
 	now := time.Now()
 	for _, d := range []time.Duration{0, time.Second, -time.Second, 24 * time.Hour, -24 * time.Hour} {
-		later := set(now.Add(time.Minute), d)
+		later := clockset.By(d, now.Add(time.Minute))
 		if by := time.Duration(later.UnixNano() - now.UnixNano()); by != time.Minute+d {
 			t.Fatalf("the clock was set by %v, want %v", by-time.Minute, d)
 		}
 		if got := time.Duration(instant.Of(later) - instant.Of(now)); got != time.Minute {
 			t.Errorf("the clock was set by %v: %v between the instants, want a minute", d, got)
+		}
+		if got := instant.Steady(later).UnixNano() - instant.Steady(now).UnixNano(); got != int64(time.Minute) {
+			t.Errorf("the clock was set by %v: %v between the steady times, want a minute", d, time.Duration(got))
 		}
 	}
 	if instant.Of(now) < int64(24*time.Hour) {

@@ -108,16 +108,18 @@ func TestFailures(t *testing.T) {
 			},
 		},
 		"a clock goes back by minutes": {
-			fail:  func(_ *testing.T, _ *wire, all []*node) { all[2].group.ahead.Store(-int64(5 * time.Minute)) },
+			fail:  func(_ *testing.T, _ *wire, all []*node) { all[2].group.clock.ahead.Store(-int64(5 * time.Minute)) },
 			quiet: true,
 		},
 		"clocks are half a second apart": {
-			fail:  func(_ *testing.T, _ *wire, all []*node) { all[2].group.ahead.Store(int64(500 * time.Millisecond)) },
+			fail: func(_ *testing.T, _ *wire, all []*node) {
+				all[2].group.clock.ahead.Store(int64(500 * time.Millisecond))
+			},
 			quiet: true,
 		},
 		"a clock jumps by minutes": {
-			fail: func(_ *testing.T, _ *wire, all []*node) { all[2].group.ahead.Add(int64(5 * time.Minute)) },
-			mend: func(_ *testing.T, _ *wire, all []*node) { all[2].group.ahead.Add(-int64(5 * time.Minute)) },
+			fail: func(_ *testing.T, _ *wire, all []*node) { all[2].group.clock.ahead.Add(int64(5 * time.Minute)) },
+			mend: func(_ *testing.T, _ *wire, all []*node) { all[2].group.clock.ahead.Add(-int64(5 * time.Minute)) },
 			says: []string{"clock is not believed"},
 		},
 		"the store is full": {

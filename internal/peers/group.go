@@ -71,7 +71,7 @@ type Group struct {
 	self    Self
 	router  *live.Fleet
 	started time.Time
-	ahead   atomic.Int64 // of the fleet's time, in ns
+	clock   clock
 	out     *outbox
 	names   *names
 
@@ -112,7 +112,7 @@ func New(c Config) (*Group, error) {
 		return nil, err
 	}
 	g.out = &outbox{
-		transport: c.Transport, self: g.self, sealer: sealer, limits: c.Limits, ahead: &g.ahead, names: g.names,
+		transport: c.Transport, self: g.self, sealer: sealer, limits: c.Limits, clock: &g.clock, names: g.names,
 		wake: make(chan struct{}, 1),
 	}
 	if c.Limits != nil {
@@ -142,7 +142,7 @@ func (g *Group) Listener() live.Listener {
 
 // Run takes part until ctx ends. The group's Listener is one of the router's.
 func (g *Group) Run(ctx context.Context) {
-	g.router.Observe(route.FleetClock{Self: g.self.Incarnation})
+	g.tellTime()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	again := func(part func()) {

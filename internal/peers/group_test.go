@@ -334,7 +334,7 @@ func TestFarClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{}
 		a, b := w.node(t, "", "x"), w.node(t, "", "x")
-		b.group.ahead.Store(int64(48 * time.Hour))
+		b.group.clock.ahead.Store(int64(48 * time.Hour))
 		time.Sleep(5 * time.Second)
 		if ready, note := a.group.Note(); !ready || !strings.Contains(note, "clock") ||
 			!strings.Contains(a.group.Status().Strange, "clock") {

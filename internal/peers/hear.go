@@ -45,7 +45,7 @@ func (g *Group) Receive(b []byte) {
 	g.received.Add(1)
 	g.receivedBytes.Add(uint64(len(b)))
 	m.heard = now
-	m.delay = max(0, now.Sub(g.local(p.said)))
+	m.delay = max(0, now.Sub(g.clock.local(p.said)))
 	g.takeIn(m, &p, now, fresh)
 }
 
@@ -83,13 +83,10 @@ func (g *Group) open(m *member, h *head, b []byte) (p plain, ok bool) {
 	}, true
 }
 
-// local is a moment of the fleet's time by this router's clock.
-func (g *Group) local(said time.Time) time.Time { return said.Add(-time.Duration(g.ahead.Load())) }
-
 // takeIn takes in the messages of a frame. One to all counts only where it follows the one before: else all that its
 // router has under way is asked for.
 func (g *Group) takeIn(m *member, p *plain, now time.Time, fresh bool) {
-	r, at := reader{b: p.messages}, g.local(p.said)
+	r, at := reader{b: p.messages}, g.clock.local(p.said)
 	switch {
 	case p.number == 0:
 		g.messages(m, &r, at, true)

@@ -188,9 +188,6 @@ func (g *Group) first() bool {
 	return !g.learning.holding
 }
 
-// fleetNow is the fleet's time.
-func (g *Group) fleetNow() time.Time { return time.Now().Add(time.Duration(g.ahead.Load())) }
-
 // keepConversations writes those that had a turn, and removes those that were closed. What cannot be written is tried
 // again.
 func (g *Group) keepConversations(ctx context.Context) {
@@ -266,7 +263,7 @@ func (g *Group) kept(keys []session.Key, of map[session.Key]*learnt.Announcement
 			r.Remember(now, &pieces[i], key)
 		}
 	})
-	now := g.fleetNow()
+	now := g.clock.now()
 	for i, key := range keys {
 		b, age := appendKept(nil, &pieces[i], of[key])
 		if b == nil || age >= g.keeper.keep {
@@ -323,7 +320,8 @@ func (g *Group) keepKnowledge(ctx context.Context) {
 	b, err := g.cfg.Memory.Save(false)
 	if err == nil {
 		name := k.knowledge()
-		err = k.store.Put(ctx, g.self, []Kept{{name, k.close(name, g.fleetNow(), g.self.Incarnation, b), knowledgeFor}})
+		value := k.close(name, g.clock.now(), g.self.Incarnation, b)
+		err = k.store.Put(ctx, g.self, []Kept{{name, value, knowledgeFor}})
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -352,7 +350,7 @@ func (g *Group) load(ctx context.Context) {
 	if len(all) > 0 {
 		g.raise(all[len(all)-1].at)
 	}
-	now := g.fleetNow()
+	now := g.clock.now()
 	for from := 0; from < len(all) && ctx.Err() == nil; from += loadAtOnce {
 		var p learnt.Conversations
 		for i := from; i < min(from+loadAtOnce, len(all)); i++ {
@@ -388,7 +386,7 @@ func (g *Group) loadKnowledge(ctx context.Context, o *opener) error {
 	plain, at, err := o.open(name, b)
 	if err == nil {
 		g.raise(at)
-		err = g.cfg.Memory.Load(plain, max(0, g.fleetNow().Sub(at)))
+		err = g.cfg.Memory.Load(plain, max(0, g.clock.now().Sub(at)))
 	}
 	if err != nil {
 		g.cfg.Log.Warn("what was kept of endpoints cannot be taken in", "error", err)
@@ -422,9 +420,9 @@ func (k *keeper) conversations(ctx context.Context, s Self, o *opener) (all []re
 
 // raise has the fleet's time rise to a version that was kept, so that later ones count as later.
 func (g *Group) raise(at time.Time) {
-	if ahead := time.Until(at); ahead > time.Duration(g.ahead.Load()) && ahead < mostAhead {
-		g.ahead.Store(int64(ahead))
-		g.router.Observe(route.FleetClock{Self: g.self.Incarnation, Offset: ahead})
+	if jump := at.Sub(g.clock.now()); jump > 0 && jump < mostAhead {
+		g.clock.ahead.Add(int64(jump))
+		g.tellTime()
 	}
 }
 

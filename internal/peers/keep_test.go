@@ -279,7 +279,7 @@ func TestKeptVersions(t *testing.T) {
 		w := onShelf()
 		a := w.node(t, "", "x", "y")
 		time.Sleep(3 * time.Second)
-		a.group.ahead.Store(int64(10 * time.Minute)) // as after a router with such a clock was heard
+		a.group.clock.ahead.Store(int64(10 * time.Minute)) // as after a router with such a clock was heard
 		a.serve(t, "chat", "y")
 		a.stop()
 		b := (&wire{shelf: w.shelf}).node(t, "", "x", "y")

@@ -133,7 +133,7 @@ func (g *Group) strangers() string {
 
 // keepTime has the fleet's time rise to what a router says. ok is false for one whose time is not believed.
 func (g *Group) keepTime(m *member, now, said time.Time, fresh bool) (ok bool) {
-	jump := said.Sub(now.Add(time.Duration(g.ahead.Load())))
+	jump := said.Sub(g.clock.of(now))
 	most := mostJump
 	if fresh {
 		most = mostAhead
@@ -151,12 +151,16 @@ func (g *Group) keepTime(m *member, now, said time.Time, fresh bool) (ok bool) {
 		return false
 	}
 	if jump > 0 {
-		ahead := time.Duration(g.ahead.Add(int64(jump)))
-		if jump >= time.Millisecond {
-			g.router.Observe(route.FleetClock{Self: g.self.Incarnation, Offset: ahead})
+		if g.clock.ahead.Add(int64(jump)); jump >= time.Millisecond {
+			g.tellTime()
 		}
 	}
 	return true
+}
+
+// tellTime tells this router the fleet's time.
+func (g *Group) tellTime() {
+	g.router.Observe(route.FleetClock{Self: g.self.Incarnation, Offset: g.clock.behind()})
 }
 
 // want asks a router for all that it has under way, now and then until it answers.

@@ -15,8 +15,8 @@ type outbox struct {
 	transport Transport
 	self      Self
 	sealer    sealer
-	limits    Limits        // nil where each router counts alone
-	ahead     *atomic.Int64 // of the fleet's time, in ns
+	limits    Limits // nil where each router counts alone
+	clock     *clock
 	names     *names
 	wake      chan struct{} // something waits
 
@@ -206,7 +206,7 @@ func (o *outbox) send(f *frame) {
 	}
 	o.counter++
 	plain := binary.BigEndian.AppendUint64(make([]byte, 0, plainBytes+len(f.body)), number)
-	plain = binary.BigEndian.AppendUint64(plain, uint64(f.now.Add(time.Duration(o.ahead.Load())).UnixMicro()))
+	plain = binary.BigEndian.AppendUint64(plain, uint64(o.clock.of(f.now).UnixMicro()))
 	plain = binary.BigEndian.AppendUint64(plain, f.to)
 	sealed := o.sealer.seal(&head{Version, o.self.Fleet, o.self.Incarnation, o.counter}, append(plain, f.body...))
 	o.frames.Add(1)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/instant/clockset"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/trace"
 )
@@ -302,6 +303,28 @@ func TestFaults(t *testing.T) {
 	} {
 		if _, err := New(c, began, log); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestClockThatIsSet: when a request came is told by the time that has passed since the file began.
+func TestClockThatIsSet(t *testing.T) {
+	for _, by := range []time.Duration{time.Hour, -time.Hour} {
+		c := Config{File: filepath.Join(t.TempDir(), "r"), FileBytes: 1 << 20, Salt: salt}
+		w, now := newWriter(&c, new(atomic.Uint64), new(atomic.Uint64)), time.Now()
+		if err := w.begin(now); err != nil {
+			t.Fatal(err)
+		}
+		at := clockset.By(by, now.Add(time.Minute))
+		it := &item{at: at, sent: at, first: at, end: at, outcome: "ok"}
+		if err := w.write(it); err != nil {
+			t.Fatal(err)
+		}
+		if got := it.line.At; got < 60_000 || got > 60_000.001 {
+			t.Errorf("set by %v: came after %v ms, want a minute", by, got)
+		}
+		if err := w.close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

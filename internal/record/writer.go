@@ -97,10 +97,10 @@ func (w *writer) begin(now time.Time) error {
 // header writes the header and the engines. Numbers of requests begin again at 1.
 func (w *writer) header(now time.Time) error {
 	w.torn, w.number, w.tree = false, 0, newTree(mostTree)
-	w.began = now.Round(0).UTC().Truncate(time.Microsecond)
+	w.began = now.Add(-time.Duration(now.Nanosecond()) % time.Microsecond) // a time that goes on evenly
 	header := headerLine{
-		Format: trace.RecordingNumber, Warmpath: w.cfg.Version, Began: w.began, Salt: w.hash.fingerprint(),
-		BlockBytes: blockBytes,
+		Format: trace.RecordingNumber, Warmpath: w.cfg.Version, Began: w.began.Round(0).UTC(),
+		Salt: w.hash.fingerprint(), BlockBytes: blockBytes,
 	}
 	if err := w.put(&header, 0); err != nil {
 		return err

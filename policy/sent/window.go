@@ -10,6 +10,7 @@ import (
 // Window is a sum per endpoint over recent seconds.
 type Window struct {
 	Seconds int
+	began   time.Time // of second 0; zero before the first sum
 	sums    slot.Table[windowed]
 }
 
@@ -21,7 +22,7 @@ type windowed struct {
 
 // Of is the sum of a candidate.
 func (w *Window) Of(c *pick.Candidate, now time.Time) float64 {
-	e, second := w.sums.Peek(c.Slot, c.Key), now.Unix()
+	e, second := w.sums.Peek(c.Slot, c.Key), w.second(now)
 	switch {
 	case e == nil:
 		return 0
@@ -55,7 +56,10 @@ func (w *Window) Add(c *pick.Candidate, now time.Time, amount float64) {
 
 // at is the state of a candidate, advanced to the current second.
 func (w *Window) at(c *pick.Candidate, now time.Time) *windowed {
-	e, second := w.sums.At(c.Slot, c.Key), now.Unix()
+	if w.began.IsZero() {
+		w.began = now.Add(-time.Duration(now.Nanosecond())) // Truncate would have it go by the wall
+	}
+	e, second := w.sums.At(c.Slot, c.Key), w.second(now)
 	if e.bucket == nil {
 		*e = windowed{second: second, bucket: make([]float64, w.Seconds)}
 	}
@@ -72,7 +76,10 @@ func (w *Window) at(c *pick.Candidate, now time.Time) *windowed {
 	return e
 }
 
-// bucketOf is the bucket of a second; seconds before 1970 are negative.
+// second is the second of a moment. It does not go by the clock of the wall, which may be set.
+func (w *Window) second(now time.Time) int64 { return int64(now.Sub(w.began) / time.Second) }
+
+// bucketOf is the bucket of a second; those before the first are negative.
 func bucketOf(second int64, buckets int) int {
 	return int(((second % int64(buckets)) + int64(buckets)) % int64(buckets))
 }

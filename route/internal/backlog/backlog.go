@@ -67,10 +67,10 @@ type Table struct {
 	endpoints     slot.Table[endpoint]
 	order         slot.Order // slots in order of declaration
 	jobs          slot.Table[Job]
-	queued        int           // this router's jobs in its queues
-	foreign       int           // other routers' jobs in their queues
-	arrivalCount  uint64        // jobs that were queued so far
-	clockOffset   time.Duration // see SetClock
+	queued        int    // this router's jobs in its queues
+	foreign       int    // other routers' jobs in their queues
+	arrivalCount  uint64 // jobs that were queued so far
+	clock         clock
 	tenants       tenants
 	unsharedShare fit.Mean  // share of its tokens in memory that a job of this router does not share with all others
 	ends          []float64 // memory of linkProgress

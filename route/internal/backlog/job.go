@@ -91,6 +91,7 @@ type Job struct {
 
 // Open adds a job and queues it at the router if that is better, see Job.Queued. Otherwise it must be sent.
 func (t *Table) Open(now time.Time, n uint32, w Work) *Job {
+	t.clock.start(now)
 	j, e := t.jobs.Grow(int(n)), t.endpoints.Get(w.Slot)
 	*j = newJob(now, w)
 	j.n, j.open = n, true
@@ -100,7 +101,7 @@ func (t *Table) Open(now time.Time, n uint32, w Work) *Job {
 		t.unsharedShare.Add(fit.Usual, float64(j.unshared)/float64(j.context))
 	}
 	if w.Class != fleet.Auxiliary {
-		j.tenant = t.tenants.enter(now.Add(t.clockOffset), w.Tenant)
+		j.tenant = t.tenants.enter(t.clock.common(now), w.Tenant)
 	}
 	if w.Foreign && j.QueuedThere || !w.Foreign && t.mustQueue(now, e, j) {
 		t.enqueue(now, e, j)
@@ -170,7 +171,7 @@ func (t *Table) Send(now time.Time, n uint32) (ms float64) {
 		j.counted = true
 		j.tenant.running++
 	}
-	t.tenants.charge(now.Add(t.clockOffset), j.tenant, j.Prefill, j.QueueClass.Share)
+	t.tenants.charge(t.clock.common(now), j.tenant, j.Prefill, j.QueueClass.Share)
 	j.WaitedForPlace = e.places > 0 && others >= e.places
 	j.overdue = t.overdueAt(j)
 	if j.Prefill <= 0 {

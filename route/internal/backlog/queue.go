@@ -206,11 +206,33 @@ func (q *queue) drop(g *group) {
 
 // key is the sort key of a prompt with this prefill time that arrives at this time; the least goes first.
 func (t *Table) key(arrived time.Time, prefillMs float64) float64 {
-	return prefillMs + float64(arrived.Add(t.clockOffset).UnixMicro())/1000/t.cfg.Patience
+	return prefillMs + float64(t.clock.common(arrived).UnixMicro())/1000/t.cfg.Patience
 }
 
-// SetClock sets how far this router's clock is behind the common one.
-func (t *Table) SetClock(offset time.Duration) { t.clockOffset = offset }
+// SetClock sets how far this router's clock is behind the common one now.
+func (t *Table) SetClock(now time.Time, offset time.Duration) { t.clock = clock{now, offset} }
+
+// clock is the one that routers have in common. It goes on evenly where this router's own is set: of two prompts the
+// one that came later would else go first.
+type clock struct {
+	began  time.Time // when the offset was right; zero before the first job
+	offset time.Duration
+}
+
+// start sets a clock going that nobody has set.
+func (c *clock) start(now time.Time) {
+	if c.began.IsZero() {
+		c.began = now
+	}
+}
+
+// common is a moment by the clock.
+func (c *clock) common(at time.Time) time.Time {
+	if c.began.IsZero() {
+		return at
+	}
+	return c.began.Add(at.Sub(c.began) + c.offset)
+}
 
 // Dispatched is a job that was sent from the queue.
 type Dispatched struct {
@@ -225,7 +247,7 @@ func (t *Table) Dispatch(now time.Time, to []Dispatched) []Dispatched {
 	if t.queued == 0 {
 		return to
 	}
-	t.tenants.halve(now.Add(t.clockOffset)) // so that all routers compare the same
+	t.tenants.halve(t.clock.common(now)) // so that all routers compare the same
 	for before := -1; before < len(to); {
 		before = len(to)
 		to = t.dispatchOnce(now, to)

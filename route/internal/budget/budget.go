@@ -16,9 +16,10 @@ const steps = 12 // of a minute
 // Budget counts requests and their retries of the last minute, in steps of five seconds.
 type Budget struct {
 	Reader
-	share   float64 // retries allowed, as a share of the requests of the last minute
-	floor   int     // retries always allowed per minute
-	latest  int64   // number of the latest slot
+	share   float64   // retries allowed, as a share of the requests of the last minute
+	floor   int       // retries always allowed per minute
+	began   time.Time // of slot 0: the first request. Zero before it
+	latest  int64     // number of the latest slot
 	counts  [steps]count
 	refused uint64
 }
@@ -50,7 +51,7 @@ func (r Reader) Allows(now time.Time, req *fleet.Request) bool {
 
 // sum is what was counted in the last minute.
 func (b *Budget) sum(now time.Time) (sum count) {
-	oldest := max(number(now), b.latest) - steps + 1
+	oldest := max(b.number(now), b.latest) - steps + 1
 	for n := max(oldest, b.latest-steps+1); n <= b.latest; n++ {
 		c := b.counts[index(n)]
 		sum.requests += c.requests
@@ -72,6 +73,9 @@ func (b *Budget) Enter(now time.Time, req *fleet.Request) {
 	if !retry && !first {
 		return
 	}
+	if b.began.IsZero() {
+		b.began = now
+	}
 	b.advance(now)
 	c := &b.counts[index(b.latest)]
 	if retry {
@@ -81,9 +85,9 @@ func (b *Budget) Enter(now time.Time, req *fleet.Request) {
 	}
 }
 
-// advance drops counts older than a minute. A clock that goes back changes nothing.
+// advance drops counts older than a minute.
 func (b *Budget) advance(now time.Time) {
-	n := number(now)
+	n := b.number(now)
 	if n-b.latest >= steps {
 		b.counts, b.latest = [steps]count{}, n
 		return
@@ -94,6 +98,7 @@ func (b *Budget) advance(now time.Time) {
 	}
 }
 
-func number(t time.Time) int64 { return t.Unix() / int64(time.Minute/time.Second/steps) }
+// number is the slot of a moment. It does not go by the clock of the wall, which may be set.
+func (b *Budget) number(t time.Time) int64 { return int64(t.Sub(b.began) / (time.Minute / steps)) }
 
 func index(n int64) int { return int((n%steps + steps) % steps) }

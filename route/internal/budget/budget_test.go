@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/instant/clockset"
 )
 
 // TestCountsLeaveByTheSlot: counts leave step by step after a minute, whatever the clock does, and none goes below
@@ -34,5 +35,20 @@ func TestCountsLeaveByTheSlot(t *testing.T) {
 	}
 	if !b.Allows(now, &fleet.Request{Attempt: fleet.Attempt{Again: true}}) {
 		t.Error("nothing is allowed a minute later")
+	}
+}
+
+// TestClockThatIsSet: what was counted leaves by the time that has passed, whatever the clock says.
+func TestClockThatIsSet(t *testing.T) {
+	again := &fleet.Request{Attempt: fleet.Attempt{Again: true}}
+	for _, by := range []time.Duration{time.Hour, -time.Hour} {
+		b, now := New(0, 1), time.Now()
+		b.Enter(now, again)
+		if at := clockset.By(by, now.Add(30*time.Second)); b.Allows(at, again) {
+			t.Errorf("set by %v: a second retry is allowed after 30 s", by)
+		}
+		if at := clockset.By(by, now.Add(70*time.Second)); !b.Allows(at, again) {
+			t.Errorf("set by %v: no retry is allowed after 70 s", by)
+		}
 	}
 }
