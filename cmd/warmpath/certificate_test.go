@@ -53,8 +53,9 @@ func TestCertificateIsReloaded(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	selfSigned(t, cert, key, 1)
-	f := newFileRig(t, fmt.Sprintf(reloadable, false, "least_ttft", "k", false, "'http://127.0.0.1:1'")+"tls: {cert: "+
-		cert+", key: "+key+"}\n")
+	var log lockedBuffer
+	f := newFileRigWith(t, fmt.Sprintf(reloadable, false, "least_ttft", "k", false, "'http://127.0.0.1:1'")+
+		"tls: {cert: "+cert+", key: "+key+"}\n", &log)
 	shown := func() int64 {
 		t.Helper()
 		c, err := tls.Dial("tcp", strings.TrimPrefix(f.url, "https://"), &tls.Config{InsecureSkipVerify: true})
@@ -73,6 +74,9 @@ func TestCertificateIsReloaded(t *testing.T) {
 	}
 	if n := shown(); n != 2 {
 		t.Errorf("certificate %d after the reload, want 2", n)
+	}
+	if said := log.String(); !strings.Contains(said, `changed="`+cert+", "+key+`"`) {
+		t.Errorf("the log does not say which files changed:\n%s", said)
 	}
 	selfSigned(t, cert, filepath.Join(dir, "other.pem"), 3)
 	if _, err := f.reload(); err == nil || !strings.Contains(err.Error(), "tls") {

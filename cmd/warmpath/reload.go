@@ -114,7 +114,14 @@ func (r *router) reload() (admin.Running, error) {
 	}
 	notify(reloading())
 	defer notify(daemon.SdNotifyReady)
-	maps.Copy(l.seen, versions(r.configFiles())) // before they are read: a later write makes another version
+	var files []string                               // with a new content, but for the configuration itself
+	for name, v := range versions(r.configFiles()) { // before they are read: a later write makes another version
+		if l.seen[name] != v && name != l.file {
+			files = append(files, name)
+		}
+		l.seen[name] = v
+	}
+	slices.Sort(files)
 	g, restart, err := r.nextGeneration()
 	if err != nil && l.wantsMore() {
 		g, restart, err = r.nextGeneration() // they may have come since
@@ -131,7 +138,7 @@ func (r *router) reload() (admin.Running, error) {
 			"hash", now.Hash, "error", now.Fault)
 		return now, err
 	}
-	changed := config.Changed(r.current().cfg, g.cfg)
+	changed := config.Changed(r.current().cfg, g.cfg, files)
 	r.take(g)
 	l.relog(g.cfg)
 	l.renewAdmin(g)

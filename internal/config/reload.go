@@ -27,9 +27,9 @@ func (c Config) Hash() string {
 // mostChanged bounds the paths that Changed lists.
 const mostChanged = 20
 
-// Changed lists the settings in which two configurations differ, as paths with commas between; never their values.
-// "nothing" is for equal ones.
-func Changed(before, now *Config) string {
+// Changed lists the settings in which two configurations differ, as paths with commas between, never their values, and
+// the files that they name of which the content differs. "nothing" is for equal ones.
+func Changed(before, now *Config, files []string) string {
 	var paths []string
 	var walk func(path string, a, b any)
 	walk = func(path string, a, b any) {
@@ -52,6 +52,7 @@ func Changed(before, now *Config) string {
 	}
 	walk("", tree(reflect.ValueOf(*before)), tree(reflect.ValueOf(*now)))
 	slices.Sort(paths)
+	paths = append(paths, files...)
 	if more := len(paths) - mostChanged; more > 0 {
 		paths = append(paths[:mostChanged], fmt.Sprintf("and %d more", more))
 	}

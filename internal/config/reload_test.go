@@ -91,11 +91,11 @@ func TestChanged(t *testing.T) {
 		"models: {aliases: {x: [m]}}\n")
 	now := parse("endpoints: ['http://a:1', 'http://b:1']\nadmin: {token: now-now-now-now-now}\n" +
 		"limits: {retries: 2}\nmodels: {aliases: {y: [m]}}\n")
-	if got, want := Changed(before, now),
-		"admin.token, endpoints, limits.retries, models.aliases.x, models.aliases.y"; got != want {
+	if got, want := Changed(before, now, []string{"tls.pem"}),
+		"admin.token, endpoints, limits.retries, models.aliases.x, models.aliases.y, tls.pem"; got != want {
 		t.Errorf("changed are %q, want %q", got, want)
 	}
-	if got := Changed(now, now); got != "nothing" {
+	if got := Changed(now, now, nil); got != "nothing" {
 		t.Errorf("equal ones differ in %q", got)
 	}
 }
