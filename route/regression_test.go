@@ -588,7 +588,7 @@ func TestEndpointsThatTakeAnyModel(t *testing.T) {
 	} {
 		declare(tt.any, tt.declared...)
 		if m, n, u := took("m"), took("n"), took("adapters/7"); m != tt.m || n != tt.n || u != tt.unlisted {
-			t.Errorf("%+v: m at %s, n at %s, a name that nobody lists at %s", tt, m, n, u)
+			t.Errorf("%+v: m is at %s, n at %s, the unlisted name at %s", tt, m, n, u)
 		}
 	}
 	declare(true, "m")

@@ -49,7 +49,7 @@ type outage struct {
 	For time.Duration `yaml:"for"`
 }
 
-// slowdown is a time in which an engine's work takes so many times as long.
+// slowdown is a time in which an engine is slow: all of its times are multiplied by Times.
 type slowdown struct {
 	At    time.Duration `yaml:"at"`
 	For   time.Duration `yaml:"for"`

@@ -23,8 +23,8 @@ func Time(n int64) time.Time {
 	return now.Add(time.Duration(n - Of(now)))
 }
 
-// Steady is a time that time.Now returned, or one before or after it, by a clock that nobody has set since the process
-// began: its Unix time can be told to others.
+// Steady is the time that a clock would show at t if nobody had set it since the process began. t has a monotonic
+// reading, as times of time.Now have. Unix times of steady times go on evenly, so that they can be told to others.
 func Steady(t time.Time) time.Time { return origin.Add(t.Sub(origin)) }
 
 // Skip moves an instant on by a time that has just passed and is not to count. A 0, or what another goroutine stores at

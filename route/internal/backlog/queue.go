@@ -212,14 +212,14 @@ func (t *Table) key(arrived time.Time, prefillMs float64) float64 {
 // SetClock sets how far this router's clock is behind the common one now.
 func (t *Table) SetClock(now time.Time, offset time.Duration) { t.clock = clock{now, offset} }
 
-// clock is the one that routers have in common. It goes on evenly where this router's own is set: of two prompts the
-// one that came later would else go first.
+// clock is the common clock of all routers. It goes on evenly when this router's own clock is set: otherwise a later
+// prompt could go before one that waits.
 type clock struct {
 	began  time.Time // when the offset was right; zero before the first job
 	offset time.Duration
 }
 
-// start sets a clock going that nobody has set.
+// start has the clock begin at now, without an offset, if it has not begun.
 func (c *clock) start(now time.Time) {
 	if c.began.IsZero() {
 		c.began = now

@@ -318,8 +318,8 @@ func TestServes(t *testing.T) {
 		if base, several := e.Base(); base != row.base || several {
 			t.Errorf("%s: its base is %q, several %t", row.name, base, several)
 		}
-		if nameless := row.declared == nil && row.reported == nil; e.TakesAny() != nameless {
-			t.Errorf("%s: nameless %t", row.name, e.TakesAny())
+		if unknown := row.declared == nil && row.reported == nil; e.TakesAny() != unknown {
+			t.Errorf("%s: takes any model: %t, want %t", row.name, e.TakesAny(), unknown)
 		}
 	}
 }
