@@ -19,7 +19,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -533,8 +532,8 @@ func TestRedisFailures(t *testing.T) {
 		says       string // of what is kept
 	}{
 		"it stalls": {
-			fail:   func(t *testing.T, _ string, server func() *os.Process) { _ = server().Signal(syscall.SIGSTOP) },
-			mend:   func(t *testing.T, _ string, server func() *os.Process) { _ = server().Signal(syscall.SIGCONT) },
+			fail:   func(t *testing.T, _ string, server func() *os.Process) { stall(t, server()) },
+			mend:   func(_ *testing.T, _ string, server func() *os.Process) { goOn(server()) },
 			silent: true,
 		},
 		"it is killed": {
