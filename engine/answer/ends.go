@@ -8,7 +8,7 @@ type End string
 // The marks.
 const (
 	EndDone      End = "data: [DONE]"
-	EndCompleted End = "response.completed, response.incomplete or response.failed"
+	EndCompleted End = "response.completed, .incomplete, .cancelled or .failed"
 	EndStop      End = "message_stop"
 	EndLine      End = `"done": true` // of a JSON line
 	EndStopped   End = `"stop": true` // where the events have llama.cpp's own form; see Scanner.Native

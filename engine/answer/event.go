@@ -16,7 +16,7 @@ const (
 	eventPing                        // keep-alive
 	eventAnnounced                   // response.created, response.in_progress, response.queued
 	eventStarted                     // Anthropic message_start, with the input's usage
-	eventCompleted                   // response.completed, response.incomplete: the end, with usage
+	eventCompleted                   // response.completed, .incomplete, .cancelled: the end, with usage
 	eventBroken                      // response.failed: the end, an error
 	eventStopped                     // Anthropic message_stop: the end
 	eventOpened                      // a part of the answer begins; it has no text yet, but may be the call of a tool
@@ -46,7 +46,7 @@ func classOf(name []byte) eventClass {
 		return eventAnnounced
 	case "message_start":
 		return eventStarted
-	case "response.completed", "response.incomplete":
+	case "response.completed", "response.incomplete", "response.cancelled":
 		return eventCompleted
 	case "response.failed":
 		return eventBroken

@@ -179,6 +179,7 @@ func TestEndMarks(t *testing.T) {
 				"data: {\"type\":\"response.completed\",\"response\":{\"id\":\"r\",\"output\":[{}]}}\n\n",
 		},
 		{"incomplete", answer.APIResponses, "data: {\"type\":\"response.incomplete\",\"response\":{\"id\":\"r\"}}\n\n"},
+		{"cancelled", answer.APIResponses, "data: {\"type\":\"response.cancelled\",\"response\":{\"id\":\"r\"}}\n\n"},
 		{"failed", answer.APIResponses, "data: {\"type\":\"response.failed\",\"response\":{\"id\":\"r\"}}\n\n"},
 		{"messages", answer.APIMessages, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"},
 		{
