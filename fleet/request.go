@@ -19,6 +19,7 @@ type Request struct {
 	Class Class
 
 	Model string // name in the request; "" when the body has none
+	Spelt bool   // Model counts as it is spelt, even where an engine knows other spellings of it
 	Path  string // of the request, where endpoints are told apart by whether they have it; "" where not
 	// the API is SGLang's, which reads no model name: without one it needs engines that all serve the same model
 	Native bool

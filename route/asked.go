@@ -143,10 +143,16 @@ func (r *readers) poolFor(now time.Time, req *fleet.Request) (pool.Pool, error) 
 		}
 		return r.pools.Named(name), nil
 	}
-	for _, name := range [...]string{name, pool.Any} {
-		if p := r.pools.Named(name); p.Len() > 0 {
-			return p, nil
+	if p := r.pools.Named(name); p.Len() > 0 {
+		return p, nil
+	}
+	if !req.Spelt {
+		if listed := r.pools.Listed(name); listed != "" {
+			return r.pools.Named(listed), nil
 		}
+	}
+	if p := r.pools.Named(pool.Any); p.Len() > 0 {
+		return p, nil
 	}
 	if r.registry.Len() == 0 {
 		return r.pools.Named(""), nil // that there is none is told when its rows are filled

@@ -229,6 +229,44 @@ func TestAliasOverDeclaredEndpoints(t *testing.T) {
 	}
 }
 
+// TestSpellingsOfOllama: a model of Ollama is found by each name that Ollama takes for it, and the engine is asked for
+// it by the name that it lists; other kinds of engine have the names that they list alone.
+func TestSpellingsOfOllama(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		kind fleet.Kind
+		want string
+	}{
+		{"qwen3", fleet.KindOllama, "qwen3"},
+		{"Qwen3", fleet.KindOllama, "qwen3:latest"},
+		{"qwen3:LATEST", fleet.KindOllama, "qwen3:latest"},
+		{"library/qwen3", fleet.KindOllama, "qwen3:latest"},
+		{"registry.ollama.ai/library/Qwen3:latest", fleet.KindOllama, "qwen3:latest"},
+		{"QWEN3:8B", fleet.KindOllama, "qwen3:8b"},
+		{"me/Mine", fleet.KindOllama, "Me/mine"},
+		{"other/qwen3", fleet.KindOllama, ""},
+		{"qwen3:8b-q4", fleet.KindOllama, ""},
+		{"Qwen3", fleet.KindVLLM, ""},
+	} {
+		for _, spelt := range []bool{false, true} {
+			x := newTestRouter(t, nil)
+			x.r.Observe(x.now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{
+				{Name: "a", URL: "http://a", Weight: 1, Kind: row.kind},
+			}})
+			x.up("a", nil, fleet.Model{ID: "qwen3:latest"}, fleet.Model{ID: "qwen3"}, fleet.Model{ID: "qwen3:8b"},
+				fleet.Model{ID: "Me/mine"})
+			want := row.want
+			if spelt && want != row.name {
+				want = ""
+			}
+			p, err := x.r.Decide(x.now, &fleet.Request{Class: fleet.Turn, Model: row.name, Spelt: spelt})
+			if p.Model != want || (err == nil) != (want != "") {
+				t.Errorf("%s at %s, as spelt %v: %q, %v, want %q", row.name, row.kind, spelt, p.Model, err, want)
+			}
+		}
+	}
+}
+
 // TestAliasOfNothing: the error of an alias says what it stands for.
 func TestAliasOfNothing(t *testing.T) {
 	x := newTestRouter(t, []fleet.Alias{{Name: "fast", Models: []string{"mm"}}}, "a")

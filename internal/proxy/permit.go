@@ -19,6 +19,7 @@ func (c *call) permit() error {
 	if paths.NamesInside(c.R.Method, c.R.URL.Path) {
 		return fault.ErrModelsUnread
 	}
+	c.Request.Spelt = true // another spelling could be that of a model which the caller may not use
 	names, base := c.Models()
 	for _, name := range names {
 		if !c.allowed.Has(name) {

@@ -140,6 +140,24 @@ func (s *state) called(model string) int32 {
 	return int32(i)
 }
 
+// Listed is the listed name of a model that an engine also knows by another spelling; "" for none.
+func (r Reader) Listed(name string) string {
+	plain := ollamaName(name)
+	for m, e := range r.models() {
+		if e.Kind() == fleet.KindOllama && ollamaName(m.ID) == plain {
+			return m.ID
+		}
+	}
+	return ""
+}
+
+// ollamaName is the one spelling of all by which Ollama knows a model: case does not count, nor do the registry, its
+// own models and the tag that stand for nothing else (0.33, types/model/name.go and server/routes.go, getExistingName).
+func ollamaName(name string) string {
+	name = strings.TrimPrefix(strings.ToLower(name), "registry.ollama.ai/")
+	return strings.TrimSuffix(strings.TrimPrefix(name, "library/"), ":latest")
+}
+
 // Models lists the models and aliases, sorted by id, without the alias "*".
 func (r Reader) Models() []fleet.ModelStatus {
 	var out []fleet.ModelStatus
