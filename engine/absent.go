@@ -14,6 +14,7 @@ type Absence uint8
 const (
 	AbsentNothing Absence = iota // the answer is not about something absent
 	AbsentPath                   // the path, or the method on it: whatever was posted cost nothing and had no effect
+	AbsentUse                    // the same, of an engine that has the path and says itself why it does not serve it
 	// the model or adapter that the request names: it did nothing either, and another engine may have it
 	AbsentModel
 	AbsentOther // what else the request names: a response, a file. The engine serves the path
@@ -31,19 +32,26 @@ var absentPaths = [...]string{
 // AbsentBytes is how much of an answer's body Absent needs.
 const AbsentBytes = 4 << 10
 
+// MayLack reports whether an answer with a status may be about something that the engine does not have.
+func MayLack(status int) bool {
+	return status == 400 || status == 404 || status == 405 || status == 501
+}
+
 // Absent is what the answer to a request means by its status and the first AbsentBytes of its body. It is the one place
-// that says what a 404 from an engine means. A 501 may be about the path or about something in the request, such as an
-// image (llama.cpp), so it says nothing of the path.
+// that says what a 404 from an engine means. A 501 may also be about something in the request, such as an image: only
+// one of llama-server is about the path, which says what the server was not started for.
 func Absent(status int, body []byte) Absence {
 	switch status {
 	case 405:
 		return AbsentPath
-	case 400, 404:
+	case 400, 404, 501:
 	default:
 		return AbsentNothing
 	}
 	text := unaddressed(strings.ToLower(strings.Trim(absentText(body), " \t\r\n.")))
 	switch {
+	case status == 501:
+		return absentUse(text)
 	case status == 400 && !aboutModel(text):
 		return AbsentNothing
 	case lacksModel(text):
@@ -55,6 +63,18 @@ func Absent(status int, body []byte) Absence {
 		return AbsentPath
 	}
 	return AbsentOther
+}
+
+// absentUse is what a 501 means by its message in lower case (llama-server b11669).
+func absentUse(text string) Absence {
+	if of, ok := strings.CutPrefix(text, "this server does not support "); ok {
+		for _, use := range [...]string{"completions", "embeddings", "reranking"} {
+			if strings.HasPrefix(of, use) {
+				return AbsentUse
+			}
+		}
+	}
+	return AbsentNothing
 }
 
 // unaddressed is a message without the worker that Xinference says before it: "[address=0.0.0.0:51672, pid=57224] Model

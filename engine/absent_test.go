@@ -76,6 +76,19 @@ func TestAbsent(t *testing.T) {
 				strings.Repeat("a-name-of-the-model, ", 100) + `","type":"NotFoundError","param":"model","code":404}}`,
 			AbsentModel,
 		},
+		{
+			"llama.cpp b11669, no embeddings", 501,
+			"{\"error\":{\"code\":501,\"message\":\"This server does not support embeddings. " +
+				"Start it with `--embeddings`\"," +
+				"\"type\":\"not_supported_error\"}}", AbsentUse,
+		},
+		{
+			"llama.cpp b11669, no reranking", 501,
+			"{\"error\":{\"code\":501,\"message\":\"This server does not support reranking. " +
+				"Start it with `--reranking`\"," +
+				"\"type\":\"not_supported_error\"}}", AbsentUse,
+		},
+		{"llama.cpp b11669, a model without infill", 501, `{"error":{"code":501,"message":"Infill is not supported by this model: prefix token is missing. suffix token is missing. middle token is missing. ","type":"not_supported_error"}}`, AbsentNothing},
 		{"vllm 0.33, decisions", 501, `{"error":{"message":"The model does not support the Decisions API","type":"NotImplementedError","param":null,"code":501}}`, AbsentNothing},
 		{
 			"vllm, old, model", 404, `{"object":"error","message":"The model ` + "`m`" +
@@ -149,7 +162,7 @@ func TestAbsent(t *testing.T) {
 		{"200", 200, "", AbsentNothing},
 		{
 			"501", 501,
-			`{"error":{"code":501,"message":"This server does not support embeddings.","type":"not_supported_error"}}`,
+			`{"error":{"code":501,"message":"This server does not support multimodal","type":"not_supported_error"}}`,
 			AbsentNothing,
 		},
 		{"500", 500, "404 page not found", AbsentNothing},
@@ -166,7 +179,8 @@ func FuzzAbsent(f *testing.F) {
 	f.Add(404, []byte(`{"error":{"message":5}}`))
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
 		if got := Absent(status, body); got > AbsentOther ||
-			got != AbsentNothing && (status != 400 || got != AbsentModel) && status != 404 && status != 405 {
+			got != AbsentNothing && (status != 400 || got != AbsentModel) && (status != 501 || got != AbsentUse) &&
+				status != 404 && status != 405 {
 			t.Errorf("%d: %d", status, got)
 		}
 	})

@@ -297,6 +297,8 @@ func TestWhoServesWhichAPI(t *testing.T) {
 		"llamacpp": {404, `{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}`},
 		"ollama":   {404, "404 page not found"},
 		"other":    {405, ""},
+		"not started for it": {501, "{\"error\":{\"code\":501,\"message\":\"This server does not support embeddings. " +
+			"Start it with `--embeddings`\",\"type\":\"not_supported_error\"}}"},
 	}
 	for _, path := range []string{
 		"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages",

@@ -141,11 +141,11 @@ func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 	case a.d.Away.Need == route.NeedContext && tooLong(res.StatusCode) && c.Transport == nil:
 		a.lacks = true
 		return a.elsewhere(route.NeedContext)
+	case lack.Use:
+		return a.lacking()
 	case !lack.Path:
 		return nil, nil
 	}
-	a.fin.Absent = true
-	c.Request.Lacking = append(c.Request.Lacking, a.d.Endpoint.Name)
 	if a.d.Answered {
 		c.away = true
 		if !a.d.Lost { // once, until it answers there again
@@ -154,7 +154,7 @@ func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 				"endpoint", a.d.Endpoint.Name, "path", c.R.URL.Path, "status", res.StatusCode)
 		}
 	}
-	if next, why = a.elsewhere(route.NeedPath); next != nil || why != nil {
+	if next, why = a.lacking(); next != nil || why != nil {
 		return next, why
 	}
 	asked, prompts := c.R.URL.Path, c.API != prompt.Other || strings.HasPrefix(c.R.URL.Path, "/api/")
@@ -182,6 +182,13 @@ const (
 	openAIChat       = "/v1/chat/completions"
 	openAIEmbeddings = "/v1/embeddings"
 )
+
+// lacking notes that the endpoint does not have the path, and has another one answer.
+func (a *attempt) lacking() (next *route.Plan, why error) {
+	a.fin.Absent = true
+	a.c.Request.Lacking = append(a.c.Request.Lacking, a.d.Endpoint.Name)
+	return a.elsewhere(route.NeedPath)
+}
 
 // elsewhere has another endpoint answer that may have what this one lacks. Where there is none now, the client is told
 // to come again if one has it that cannot take the request: what this one says would be the end of a conversation.

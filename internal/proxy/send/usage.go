@@ -170,13 +170,14 @@ func refuses(res *http.Response, field string) bool {
 // Lack is what an answer says that the engine does not have; all are false for another answer.
 type Lack struct {
 	Path, Model bool
+	Use         bool // what the path is for; the answer says why
 	Other       bool // what else the request names, such as a response
 }
 
 // Lacks reads what an answer says that the engine does not have. The bytes read are put back.
 func (a *Outgoing) Lacks(res *http.Response) Lack {
-	if res.StatusCode != http.StatusBadRequest && engine.Absent(res.StatusCode, nil) == engine.AbsentNothing ||
-		a.c.R.Method == http.MethodHead || a.carried() && a.c.Transport.AnswerUnseen() {
+	if !engine.MayLack(res.StatusCode) || a.c.R.Method == http.MethodHead ||
+		a.carried() && a.c.Transport.AnswerUnseen() {
 		return Lack{}
 	}
 	var head []byte
@@ -188,7 +189,10 @@ func (a *Outgoing) Lacks(res *http.Response) Lack {
 		return Lack{}
 	}
 	absent := engine.Absent(res.StatusCode, head)
-	return Lack{absent == engine.AbsentPath, absent == engine.AbsentModel, absent == engine.AbsentOther}
+	return Lack{
+		Path: absent == engine.AbsentPath, Use: absent == engine.AbsentUse,
+		Model: absent == engine.AbsentModel, Other: absent == engine.AbsentOther,
+	}
 }
 
 // readBack is a body whose beginning has been read.
