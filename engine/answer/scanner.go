@@ -45,6 +45,7 @@ type Scanner struct {
 	news         bool  // see TakeNews
 	native       bool  // see Native
 	finished     bool  // see Finished
+	cut          bool  // see Cut
 	done, failed bool
 	code         int // of the first error event
 	said         string
@@ -307,6 +308,7 @@ func (s *Scanner) figures(later *figures) {
 func (s *Scanner) Close() (u fleet.Usage, ok bool) {
 	if s.size > 0 {
 		done, whole := s.done, s.complete()
+		s.cut = !whole && s.size <= TailBytes && s.head[0] == '{'
 		s.flush()
 		s.done = s.done && (done || whole)
 	}
@@ -408,6 +410,9 @@ func (s *Scanner) Announced() bool { return s.stage == stageNone && !s.signs && 
 
 // Native reports whether the events have the form of llama.cpp's own API, which ends with "stop": true.
 func (s *Scanner) Native() bool { return s.native }
+
+// Cut reports whether the answer ended within an object that fills its last line, if that is short enough to tell.
+func (s *Scanner) Cut() bool { return s.cut }
 
 // Finished reports whether a choice's finish_reason was seen, if Learns is set.
 func (s *Scanner) Finished() bool { return s.finished }

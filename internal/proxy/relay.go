@@ -604,7 +604,7 @@ func (r *relay) open() bool {
 		return false
 	}
 	last := bytes.TrimRight(r.ending[:], " \t\r\n")
-	return r.leads || len(last) > 0 && last[len(last)-1] != '}' && last[len(last)-1] != ']'
+	return r.leads || r.scanner.Cut() || len(last) > 0 && last[len(last)-1] != '}' && last[len(last)-1] != ']'
 }
 
 // empty reports whether a request for an answer got none, with status 200 or 204.
