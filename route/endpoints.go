@@ -207,6 +207,9 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, ev *Probed) {
 	n := &ev.Report
 	switch {
 	case n.Healthy && !ev.Asked.IsZero() && r.health.UnreachedSince(ep.Slot(), ev.Asked):
+		if n.Unanswered { // it is not reached, and has not answered since
+			r.health.Unanswered(ep.Slot(), n.Detail)
+		}
 		return // the engine may have ended after its answer
 	case n.Healthy && ep.Replaced(n): // its process was gone, and with it the cache
 		if ep.Met() {
@@ -232,7 +235,9 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, ev *Probed) {
 	}
 	r.tellSizes(ep)
 	r.health.Probe(now, ep.Slot(), n.Healthy, n.Detail)
-	r.health.Answered(ep.Slot(), !n.Unanswered)
+	if n.Unanswered {
+		r.health.Unanswered(ep.Slot(), n.Detail)
+	}
 }
 
 // tellShortlist tells the shortlist of an endpoint's work and whether it is fit.

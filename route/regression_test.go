@@ -125,6 +125,27 @@ func TestReportOfBeforeItsEnd(t *testing.T) {
 	}
 }
 
+// TestUnreachedAndUnanswered: an engine that cannot be connected to, and answers no probe though it is excused since it
+// has requests, as when its machine has died amid streams, gets no request when its ejection ends while another is fit.
+func TestUnreachedAndUnanswered(t *testing.T) {
+	x := newTestRouter(t, nil, "a", "b")
+	heard := x.now
+	x.now = x.now.Add(time.Minute)
+	x.end(x.route(fleet.Request{Model: "m", Pin: "a"}), fleet.ConnectFailed)
+	mute := route.Probed{Endpoint: "a", Asked: heard, Report: fleet.Report{
+		Healthy: true, Unanswered: true, Detail: "no answer",
+	}}
+	x.r.Observe(x.now, mute)
+	x.now = x.now.Add(time.Hour)
+	if got := x.spread(6, fleet.Request{Model: "m", PromptBytes: 1000}); got["a"] > 0 {
+		t.Errorf("it is sent %v", got)
+	}
+	x.r.Observe(x.now, route.Probed{Endpoint: "a", Asked: x.now, Report: fleet.Report{Healthy: true}})
+	if got := x.spread(6, fleet.Request{Model: "m", PromptBytes: 1000}); got["a"] == 0 {
+		t.Errorf("when it answers it is sent %v", got)
+	}
+}
+
 // TestTrialsAreCountedOff: nothing of a trial is left, whether its answer begins or not.
 func TestTrialsAreCountedOff(t *testing.T) {
 	for _, begins := range []bool{true, false} {

@@ -123,7 +123,7 @@ func (t *Table) Probe(now time.Time, slot int, healthy bool, detail string) {
 	if e.refusals.over(now) {
 		e.refusals = e.refusals[:0]
 	}
-	e.probed, e.healthy, e.detail = true, healthy, detail
+	e.probed, e.healthy, e.unanswered, e.detail = true, healthy, false, detail
 	if healthy && e.unreachable {
 		e.ejectedUntil, e.unreachable = time.Time{}, false
 	}
@@ -133,9 +133,12 @@ func (t *Table) Probe(now time.Time, slot int, healthy bool, detail string) {
 	}
 }
 
-// Answered records whether an endpoint that is taken to be healthy answers probes. One that does not computes something
-// else first.
-func (t *Table) Answered(slot int, does bool) { t.endpoints.Get(slot).unanswered = !does }
+// Unanswered records that an endpoint that is taken to be healthy answers no probe until the next Probe: it computes
+// something else first, or is not reached.
+func (t *Table) Unanswered(slot int, detail string) {
+	e := t.endpoints.Get(slot)
+	e.unanswered, e.detail = true, detail
+}
 
 // Works records figures of which one changes with each step that the endpoint computes, and whether it has requests;
 // 0 says nothing.

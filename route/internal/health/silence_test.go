@@ -121,7 +121,7 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 	}
 	e := newEngine()
 	e.waiting.Kind = fleet.KindOther
-	e.Answered(0, false)
+	e.Unanswered(0, "")
 	e.send(true, time.Second)
 	e.send(false, -1)
 	for range 60 {
@@ -230,7 +230,7 @@ func TestOlderRequestsOfSilence(t *testing.T) {
 	})
 	t.Run("the words where probes have no answer either", func(t *testing.T) {
 		e := newEngine()
-		e.Answered(0, false)
+		e.Unanswered(0, "")
 		e.send(true, time.Second)
 		for range 20 {
 			e.second()

@@ -22,8 +22,10 @@ func TestUnanswered(t *testing.T) {
 				now = now.Add(2 * time.Second)
 			}
 			for _, answers := range []bool{true, false, true} {
-				tab.Probe(now, 0, true, "it computes")
-				tab.Answered(0, answers)
+				tab.Probe(now, 0, true, "it is well")
+				if !answers {
+					tab.Unanswered(0, "it computes")
+				}
 				rank, state := Fit, fleet.StateUp
 				if !answers {
 					rank, state = Strained, fleet.StateBusy
