@@ -372,7 +372,7 @@ type Timeouts struct {
 	Answer time.Duration `yaml:"answer"`
 	// Idle bounds the silence within an answer. Engines are silent for minutes while they hold back the arguments of a
 	// tool call. Comments and pings do not end it. It also bounds how long a client may take for a piece of an answer,
-	// up to two minutes.
+	// up to two minutes, and on Linux for how long one whose machine or network is gone is waited for.
 	Idle time.Duration `yaml:"idle"`
 	// Refusing bounds the silence within an answer while the endpoint refuses new connections: its process is ending or
 	// gone. While the endpoint is down for another reason, twelve times as long: it may go on.

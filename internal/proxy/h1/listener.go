@@ -6,7 +6,8 @@ import (
 )
 
 // BoundListener returns l with connections whose Write fails if the client has not taken all of it within stall; 0 is
-// no limit. This also bounds net/http's flush after a handler has returned.
+// no limit. This also bounds net/http's flush after a handler has returned. On Linux a client whose machine or network
+// is gone is noticed within stall too: what was written to it lies in the kernel, which tries for a quarter of an hour.
 func BoundListener(l net.Listener, stall time.Duration) net.Listener {
 	return &listener{Listener: l, stall: stall, of: bound}
 }
@@ -29,6 +30,9 @@ func (l *listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
+	}
+	if tcp, ok := c.(*net.TCPConn); ok && l.stall > 0 {
+		boundAcks(tcp, l.stall)
 	}
 	return l.of(c, l.stall), nil
 }
