@@ -7,14 +7,14 @@ import (
 	"github.com/warmpath/warmpath/policy/policytest"
 )
 
-// TestNewConversationsGoWhereFewerWait: without a free slot anywhere, new conversations go where fewest requests want
-// one.
+// TestNewConversationsGoWhereFewerWait: without a free slot anywhere, new conversations go where half as many requests
+// want one, although that one had the last ones.
 func TestNewConversationsGoWhereFewerWait(t *testing.T) {
 	cs := quick(4)
 	p := ttft(t)
 	for i := range cs {
 		cs[i].Places, cs[i].OccupancyMs = 16, 1000./16
-		cs[i].Load.Requests, cs[i].WaitMs = 24, 300
+		cs[i].Load.Requests, cs[i].WaitMs = 40, 300
 	}
 	cs[2].Load.Requests = 20
 	for i := range cs {

@@ -177,13 +177,13 @@ func Uncached(v *pick.View, c *pick.Candidate) float64 {
 
 // marginal is by how many the queue for places or memory grows with the share of them that is taken: the derivative of
 // u²/(1-u), the number that wait at a utilisation of u (M/M/1). The share may be above 1, up to mostOccupancy. Beyond
-// mostUtilisation marginal goes on along its tangent: later turns stay with their conversation, so that where all
-// endpoints are full it still matters which is the fullest.
+// mostUtilisation marginal is in proportion to it: later turns stay with their conversation, so that where all
+// endpoints are full it still matters which is the fullest. They can leave, too: its tangent would keep a first turn
+// away from a long prompt's cache at any price.
 func marginal(share float64) float64 {
 	u := min(share, mostUtilisation)
 	left := 1 - u
-	return float64(u*(2-u))/float64(left*left) +
-		float64(2/float64(float64(left*left)*left)*max(0, min(share, mostOccupancy)-mostUtilisation))
+	return float64(u*(2-u)) / float64(left*left) * max(1, min(share, mostOccupancy)/mostUtilisation)
 }
 
 // TurnMs is how long a turn's prompt takes to compute at an endpoint on average, never 0.

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestCrowdedGrows: the more of an endpoint's places is taken the more it costs, up to the bound, without a step where
-// the tangent begins.
+// TestCrowdedGrows: the more of an endpoint's places is taken the more it costs, up to the bound, without a step at
+// mostUtilisation.
 func TestCrowdedGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Float64Range(0, mostOccupancy).Draw(t, "share"),
