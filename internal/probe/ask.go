@@ -78,10 +78,10 @@ func (t *target) answer(ctx context.Context, ask engine.Ask) (engine.Answer, err
 			path = ask.Older[i-1]
 		}
 		status, body, err := t.get(ctx, path)
-		if err != nil {
-			return engine.Answer{}, err
-		}
 		a := engine.Answer{Ask: ask.Name, Path: path, Status: status, Body: body}
+		if err != nil {
+			return a, err
+		}
 		if !engine.Missing(status) {
 			t.paths[ask.Name] = i
 			return a, nil
@@ -93,7 +93,8 @@ func (t *target) answer(ctx context.Context, ask engine.Ask) (engine.Answer, err
 	}
 }
 
-// get fetches a path of the engine. The error is errRefused if the connection is refused.
+// get fetches a path of the engine. The error is errRefused if the connection is refused, and errLong, with the status,
+// if the engine answers with more than is read.
 func (t *target) get(ctx context.Context, path string) (status int, body []byte, err error) {
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, t.p.cfg.Timeout)
@@ -118,10 +119,10 @@ func (t *target) get(ctx context.Context, path string) (status int, body []byte,
 	if err != nil {
 		return 0, nil, t.reason(err, path)
 	}
-	if len(body) > engine.MaxAnswerBytes {
-		return 0, nil, fmt.Errorf("GET %s: %w than %d bytes", path, errLong, engine.MaxAnswerBytes)
-	}
 	t.heard = asked
+	if len(body) > engine.MaxAnswerBytes {
+		return resp.StatusCode, nil, fmt.Errorf("GET %s: %w than %d bytes", path, errLong, engine.MaxAnswerBytes)
+	}
 	return resp.StatusCode, body, nil
 }
 

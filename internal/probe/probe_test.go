@@ -296,6 +296,29 @@ func TestModelsBehindAKey(t *testing.T) {
 	}
 }
 
+// TestTooLongToRecognise: an engine whose list of models is too long to be read is up, of a kind that its other answers
+// tell, and also where that list is all that it answers.
+func TestTooLongToRecognise(t *testing.T) {
+	for kind, pages := range map[fleet.Kind]map[string]string{
+		fleet.KindVLLM:  vllmPages(),
+		fleet.KindOther: {},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake(pages)
+			f.pages["/v1/models"] = tooLong
+			_, rec, stop := startLogged(slog.New(slog.DiscardHandler), f, Config{},
+				fleet.Endpoint{Name: "a", URL: "http://a"})
+			time.Sleep(time.Minute)
+			stop()
+			if r, ok := rec.last("a"); !ok || !r.Healthy || r.Kind != kind {
+				t.Errorf("%s: %+v", kind, r)
+			}
+		})
+	}
+}
+
+var tooLong = `{"data":[{"id":"m"}` + strings.Repeat(" ", engine.MaxAnswerBytes) + `]}`
+
 // TestTooMuchToRead: models for which there is no room, and answers that are too long, are told in the log once.
 func TestTooMuchToRead(t *testing.T) {
 	many := &strings.Builder{}
@@ -310,7 +333,7 @@ func TestTooMuchToRead(t *testing.T) {
 		{"few", `{"data":[{"id":"m"}]}`, nil, ""},
 		{"many", `{"data":[{"id":"m"}` + many.String() + `]}`, nil, "read=4096 left_out=905"},
 		{"many, and those that are wanted named", `{"data":[{"id":"m"}` + many.String() + `]}`, []string{"m"}, ""},
-		{"long", `{"data":[{"id":"m"}` + strings.Repeat(" ", engine.MaxAnswerBytes) + `]}`, nil, "longer than"},
+		{"long", tooLong, nil, "longer than"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake(vllmPages())

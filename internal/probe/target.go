@@ -212,6 +212,9 @@ func (t *target) checkAlive(ctx context.Context, got *[]engine.Answer) bool {
 		}
 	}
 	a, err := t.answer(ctx, t.dialect.Alive())
+	if errors.Is(err, errLong) {
+		err = nil // its status says that it lives
+	}
 	lives := err == nil || errors.Is(err, errRefused)
 	if err == nil {
 		var r fleet.Report
@@ -371,7 +374,7 @@ func starting(a engine.Answer) bool { return a.Status >= 500 && a.Status != http
 func (t *target) askKind(ctx context.Context) (answers []engine.Answer, last, err error) {
 	for _, ask := range engine.RecogniseAsks() {
 		status, body, err := t.get(ctx, ask.Path)
-		if err != nil {
+		if err != nil && !errors.Is(err, errLong) {
 			if errors.Is(err, errRefused) || ctx.Err() != nil || len(answers) == 0 {
 				return nil, nil, err // the other questions would each wait as long
 			}
