@@ -41,12 +41,11 @@ func MayLack(status int) bool {
 // that says what a 404 from an engine means. A 501 may also be about something in the request, such as an image: only
 // one of llama-server is about the path, which says what the server was not started for.
 func Absent(status int, body []byte) Absence {
-	switch status {
-	case 405:
-		return AbsentPath
-	case 400, 404, 501:
-	default:
+	switch {
+	case !MayLack(status):
 		return AbsentNothing
+	case status == 405:
+		return AbsentPath
 	}
 	text := unaddressed(strings.ToLower(strings.Trim(absentText(body), " \t\r\n.")))
 	switch {

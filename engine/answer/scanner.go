@@ -307,8 +307,9 @@ func (s *Scanner) figures(later *figures) {
 // Close ends the stream and returns its usage; ok is false if there was none.
 func (s *Scanner) Close() (u fleet.Usage, ok bool) {
 	if s.size > 0 {
-		done, whole := s.done, s.complete()
-		s.cut = !whole && s.size <= TailBytes && s.head[0] == '{'
+		done := s.done
+		whole, cut := s.complete()
+		s.cut = cut
 		s.flush()
 		s.done = s.done && (done || whole)
 	}
@@ -323,14 +324,18 @@ func (s *Scanner) Close() (u fleet.Usage, ok bool) {
 }
 
 // complete reports whether the line at the end of the stream, which has no line end, is whole: the end mark, or an
-// object of JSON.
-func (s *Scanner) complete() bool {
+// object of JSON; and whether it begins with an object that does not end.
+func (s *Scanner) complete() (whole, cut bool) {
 	if s.size > TailBytes {
-		return false
+		return false, false
 	}
 	line := bytes.TrimSpace(bytes.TrimPrefix(lastBytes(s.part, s.size), []byte("data:")))
+	if len(line) == 0 || line[0] != '{' {
+		return string(line) == "[DONE]", false
+	}
 	c := rawjson.Cursor{Data: line}
-	return string(line) == "[DONE]" || len(line) > 0 && line[0] == '{' && c.Skip() && c.Pos == len(line)
+	ends := c.Skip()
+	return ends && c.Pos == len(line), !ends
 }
 
 // shortEvent is the length below which an event has no text (Anthropic's content_block_stop).
@@ -411,7 +416,7 @@ func (s *Scanner) Announced() bool { return s.stage == stageNone && !s.signs && 
 // Native reports whether the events have the form of llama.cpp's own API, which ends with "stop": true.
 func (s *Scanner) Native() bool { return s.native }
 
-// Cut reports whether the answer ended within an object that fills its last line, if that is short enough to tell.
+// Cut reports whether the answer ended within an object that begins its last line, if that is short enough to tell.
 func (s *Scanner) Cut() bool { return s.cut }
 
 // Finished reports whether a choice's finish_reason was seen, if Learns is set.

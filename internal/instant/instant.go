@@ -23,8 +23,8 @@ func Time(n int64) time.Time {
 	return now.Add(time.Duration(n - Of(now)))
 }
 
-// Steady is the time that a clock would show at t if nobody had set it since the process began. t has a monotonic
-// reading, as times of time.Now have. Unix times of steady times go on evenly, so that they can be told to others.
+// Steady returns t by a clock that is never set: the wall clock's time when the process began, plus the monotonic time
+// since then. t needs a monotonic reading, as times of time.Now have. Processes can tell each other steady times.
 func Steady(t time.Time) time.Time { return origin.Add(t.Sub(origin)) }
 
 // Skip moves an instant on by a time that has just passed and is not to count. A 0, or what another goroutine stores at

@@ -247,8 +247,9 @@ func TestAnswerOfUnknownLengthThatIsCut(t *testing.T) {
 	for body, whole := range map[string]bool{
 		chatAnswer: true, chatAnswer + "\r\n\r\n": true, `[{"embedding":[1]}]`: true,
 		`{"choices":[{"message":{"content":"so`: false, `{"choices":[{"text":"so far ` + "\n": false,
-		`{"choices":[{"message":{"content":"so"}}]`: false,
-		`{"choices":[{"logprobs":NaN}]} `:           true,
+		`{"choices":[{"message":{"content":"so"}}]`:            false,
+		`{"choices":[{"logprobs":NaN}]} `:                      true,
+		"{\"choices\":[\n{\"message\":{\"content\":\"so\"}}]}": true, // its last line ends more than it begins
 	} {
 		r := newRig(t, proxy.Config{}, closes(body))
 		_, got := r.post("/v1/chat/completions", chatBody)

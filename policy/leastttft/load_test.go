@@ -8,7 +8,7 @@ import (
 )
 
 // TestNewConversationsGoWhereFewerWait: without a free slot anywhere, new conversations go where half as many requests
-// want one, although that one had the last ones.
+// want one, although spread counts against it after the first.
 func TestNewConversationsGoWhereFewerWait(t *testing.T) {
 	cs := quick(4)
 	p := ttft(t)
@@ -28,6 +28,24 @@ func TestNewConversationsGoWhereFewerWait(t *testing.T) {
 		}
 		cs[2].Load.Requests++
 		cs[2].Occupancy += 1. / 16
+	}
+}
+
+// TestQuestionsStayWithTheirDocument: a first turn goes where its long text is cached, although more requests want a
+// slot there than elsewhere and later turns are expected. A short text is computed elsewhere.
+func TestQuestionsStayWithTheirDocument(t *testing.T) {
+	for tokens, want := range map[int]int{60_000: 0, 1000: 1} {
+		cs := quick(2)
+		for i, occupancy := range []float64{1.5, 0.9} {
+			cs[i].Places, cs[i].Occupancy, cs[i].OccupancyMs = 16, occupancy, 1000./16
+			cs[i].Load.Requests = int(occupancy * 16)
+		}
+		cs[0].CachedTokens = tokens
+		v := policytest.View(cs, 1)
+		v.PromptTokens, v.MostCached, v.LaterTurns = tokens+100, tokens, 6
+		if got := policytest.Place(ttft(t), v, &fleet.Request{}); got.Index != want {
+			t.Errorf("%d tokens went to %d, %s; terms %+v", tokens, got.Index, got.Reason, v.Candidates)
+		}
 	}
 }
 
